@@ -25,7 +25,7 @@
 //! difference for one; here what does not fit must be refused. `build/acp-types` checks conversations that were
 //! shortened from recorded ones, both sides, against the official types, outside of this workspace.
 //!
-//! [`listener`] makes [`Said`](crate::event::Said) of it, [`permission`] says what is asked, [`failure`] why it failed, [`usage`] adds up.
+//! [`listener`] makes [`AgentEvent`](crate::event::AgentEvent) of it, [`permission`] says what is asked, [`failure`] why it failed, [`usage`] adds up.
 //!
 //! Limitations: an agent that does not ask is not held back, and many have a mode in which they do not. Tokens between turns are
 //! a lower bound: the size of the conversation. How many turns the model took is counted by what came back from tools. An agent that gives no input of its command

@@ -69,7 +69,7 @@ pub enum Stdin {
     Null,
     /// This, and then the end.
     Bytes(Vec<u8>),
-    /// This, and then answers to what it says, until [`Heard::hang_up`].
+    /// This, and then answers to what it says, until [`Reaction::hang_up`].
     Open(Vec<u8>),
 }
 

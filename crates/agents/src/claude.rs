@@ -11,7 +11,7 @@
 //!   with a dash is not taken for a flag;
 //! - unless the job says otherwise, edits in the worktree are accepted and everything else is asked for.
 //!
-//! [`stream`] is what it prints, [`control`] what is said both ways, [`listener`] makes [`Said`](crate::event::Said) of
+//! [`stream`] is what it prints, [`control`] what is said both ways, [`listener`] makes [`AgentEvent`](crate::event::AgentEvent) of
 //! it, [`usage`] adds up.
 //!
 //! Limitations: where `one_shot` is asked for, it says nothing until its end, and asks nobody: what its mode does not
@@ -111,7 +111,7 @@ impl Agent for Claude {
     }
 
     fn listener(&self, job: &Job) -> Box<dyn Listener> {
-        Box::new(listener::Stream::of(job))
+        Box::new(listener::ClaudeListener::of(job))
     }
 }
 

@@ -12,7 +12,7 @@
 //! - it says no dollars. Its tokens are counted over the whole session, so this attempt's are the difference, and what they
 //!   cost follows from `dispatch.prices`, where the model has a price.
 //!
-//! [`listener`] makes [`Said`](crate::event::Said) of what it prints.
+//! [`listener`] makes [`AgentEvent`](crate::event::AgentEvent) of what it prints.
 //!
 //! Limitations: its sessions have ids of its own choosing. Tokens are known when it has ended: a budget cannot end it before,
 //! a number of turns can (see [`listener`]). A hook's refusal is seen by the model, and in its standard error, not in what it
@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::agent::{Agent, Launch, Stdin, prompt_of};
-use crate::hooks::{Event, Program, settings};
+use crate::hooks::{HookEvent, Program, settings};
 use crate::job::Job;
 use crate::listener::Listener;
 use crate::text::short;
@@ -40,12 +40,12 @@ pub struct Codex;
 
 /// What it may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum CodexMode {
     Sandbox(&'static str),
     Anything,
 }
 
-impl Mode {
+impl CodexMode {
     fn of(word: Option<&str>) -> Result<Self, String> {
         match word {
             None | Some("acceptEdits" | "workspace-write") => Ok(Self::Sandbox("workspace-write")),
@@ -101,8 +101,8 @@ impl Agent for Codex {
         }
         args.push("--json".into());
         let mut set = |key: &str, value: String| args.push(format!("--config={key}={value}").into());
-        match Mode::of(job.permission_mode.as_deref())? {
-            Mode::Sandbox(sandbox) => {
+        match CodexMode::of(job.permission_mode.as_deref())? {
+            CodexMode::Sandbox(sandbox) => {
                 set("sandbox_mode", quoted(sandbox));
                 set("approval_policy", quoted("never"));
                 let roots: Vec<String> = git_folders(job).iter().map(|path| quoted(path)).collect();
@@ -111,7 +111,7 @@ impl Agent for Codex {
                     set("sandbox_workspace_write.writable_roots", roots);
                 }
             }
-            Mode::Anything => args.push("--dangerously-bypass-approvals-and-sandbox".into()),
+            CodexMode::Anything => args.push("--dangerously-bypass-approvals-and-sandbox".into()),
         }
         let jit = std::env::current_exe().map_err(|e| format!("where jit is cannot be told: {e}"))?;
         for (key, value) in hook(&jit) {
@@ -135,7 +135,7 @@ impl Agent for Codex {
     }
 
     fn listener(&self, job: &Job) -> Box<dyn Listener> {
-        Box::new(listener::Stream::of(job))
+        Box::new(listener::CodexListener::of(job))
     }
 }
 
@@ -181,7 +181,7 @@ fn quoted(text: &str) -> String {
 
 /// The hook before tools, and its approval: settings of this run alone.
 fn hook(jit: &Path) -> [(&'static str, String); 2] {
-    let event = Event::BeforeTool.name(Program::Codex);
+    let event = HookEvent::BeforeTool.name(Program::Codex);
     let jit = shell_word(&jit.to_string_lossy());
     let command = format!("{jit} hooks agent {} {event}", Program::Codex);
     let matcher = settings::matcher(Program::Codex);

@@ -1,6 +1,6 @@
 //! What agents say, in one language. One JSON object a line in `events.jsonl` of an attempt.
 //!
-//! Format: `{"at":<ms since 1970>,"kind":…}`, see [`Said`]. Unknown kinds and fields are read past: a newer program may
+//! Format: `{"at":<ms since 1970>,"kind":…}`, see [`AgentEvent`]. Unknown kinds and fields are read past: a newer program may
 //! have written them.
 
 use jit_core::unit::{Tokens, Usd};
@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 
 /// Something an agent said, and when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Line {
+pub struct EventLine {
     /// Wall clock, milliseconds.
     pub at: i64,
     #[serde(flatten)]
-    pub said: Said,
+    pub said: AgentEvent,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Said {
+pub enum AgentEvent {
     /// It is at work. The first of these makes a unit RUNNING; so does any other word.
     Started {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -57,14 +57,14 @@ pub enum Said {
         delay_ms: u64,
     },
     /// It says it has ended. It may live on, hang, or say more.
-    Result { verdict: Verdict },
+    Result { verdict: AgentVerdict },
     /// A line that was not understood, shortened.
     Unknown { line: String },
     /// Written by us: a limit was met, a signal sent, a soft stop asked for.
     Note { text: String },
 }
 
-impl Said {
+impl AgentEvent {
     /// Every text that came from the agent, or is about it.
     pub fn each_text(&mut self, each: &mut dyn FnMut(&mut String)) {
         match self {
@@ -145,7 +145,7 @@ impl Said {
 
 /// How an agent says it ended.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct AgentVerdict {
     pub is_error: bool,
     /// The agent's own word: `completed`, `max_turns`, `budget_exhausted`, `api_error`, …
     pub reason: String,

@@ -10,7 +10,7 @@
 //! - file locks count live if its hook is installed (`jit hooks install --agent gemini`): it takes hooks from its settings alone;
 //! - it says no dollars. What its tokens cost follows from `dispatch.prices`, for each model it used.
 //!
-//! [`listener`] makes [`Said`](crate::event::Said) of what it prints.
+//! [`listener`] makes [`AgentEvent`](crate::event::AgentEvent) of what it prints.
 //!
 //! Limitations: it has no sandbox here, and cannot fork a session. Tokens are known when it has ended: a budget cannot end it
 //! before, a number of turns can. It waits half a second for its input to begin; a machine that is too busy for that makes it
@@ -103,7 +103,7 @@ impl Agent for Gemini {
     }
 
     fn listener(&self, job: &Job) -> Box<dyn Listener> {
-        Box::new(listener::Stream::of(job))
+        Box::new(listener::GeminiListener::of(job))
     }
 }
 

@@ -7,7 +7,7 @@ use jit_core::plan::Settings;
 use jit_core::unit::{Artifact, Tokens, Usd};
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Meter, Verdict};
+use crate::event::{AgentVerdict, Meter};
 use crate::price::Price;
 
 /// What a shim is to do. Holds no secret: those come with the environment the shim is started in.
@@ -102,12 +102,12 @@ pub struct Stop {
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Exit {
-    pub end: End,
+    pub end: AttemptEnd,
     pub exit_code: Option<i32>,
     pub signal: Option<i32>,
     /// What the agent said about its end, if it did.
     #[serde(default)]
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<AgentVerdict>,
     /// Its session, as it said itself.
     #[serde(default)]
     pub session_id: Option<String>,
@@ -128,7 +128,7 @@ pub struct Exit {
 /// What made an attempt end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum End {
+pub enum AttemptEnd {
     /// By itself.
     Exited,
     /// It could not be started.

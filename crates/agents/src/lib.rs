@@ -3,9 +3,9 @@
 //! What must hold:
 //!
 //! - an agent is started by its program and its arguments, never through a shell: what an issue says cannot become a command;
-//! - what it says becomes [`Said`]; what is not understood is kept as it came, and is never an error;
+//! - what it says becomes [`AgentEvent`]; what is not understood is kept as it came, and is never an error;
 //! - costs and tokens are those of this attempt alone, whatever the agent adds up over its sessions;
-//! - that an agent ended well is not believed: its [`Verdict`] is what it claims, and git is asked afterwards.
+//! - that an agent ended well is not believed: its [`AgentVerdict`] is what it claims, and git is asked afterwards.
 
 pub mod acp;
 pub mod agent;
@@ -34,5 +34,5 @@ mod token_count;
 pub use agent::{Agent, Launch, Stdin};
 pub use ask::{Ask, Permission, Question};
 pub use catalog::{NAMES, by_name};
-pub use listener::{Heard, Listener};
+pub use listener::{Listener, Reaction};
 pub use text::{short, short_bytes};

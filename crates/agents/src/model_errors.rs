@@ -5,7 +5,7 @@
 //!
 //! Limitations: other languages than English are not understood.
 
-use crate::event::{Limited, Verdict};
+use crate::event::{AgentVerdict, Limited};
 use crate::rate_limit;
 use crate::text::short;
 
@@ -44,12 +44,12 @@ const BROKEN: &[&str] = &[
 ];
 
 /// A failure that an agent tells in these words. `now` is the wall clock, in milliseconds.
-pub fn verdict(text: &str, now: i64) -> Verdict {
-    with_status(text, None, now)
+pub fn classify(text: &str, now: i64) -> AgentVerdict {
+    classify_with_status(text, None, now)
 }
 
 /// The same, where the HTTP status is told beside the words.
-pub fn with_status(text: &str, told: Option<u16>, now: i64) -> Verdict {
+pub fn classify_with_status(text: &str, told: Option<u16>, now: i64) -> AgentVerdict {
     let head: String = text.chars().take(LOOKED_AT).collect();
     let low = head.to_lowercase();
     let status = told.or_else(|| status(&low));
@@ -64,7 +64,7 @@ pub fn with_status(text: &str, told: Option<u16>, now: i64) -> Verdict {
         Some(status) => matches!(status, 408 | 429 | 500..=599),
         None => says(BROKEN),
     };
-    Verdict {
+    AgentVerdict {
         is_error: true,
         reason: match (limited, stranger, status) {
             (true, ..) => "rate_limit",
@@ -80,7 +80,7 @@ pub fn with_status(text: &str, told: Option<u16>, now: i64) -> Verdict {
         limited: limited.then(|| Limited {
             until: rate_limit::until(&head, now),
         }),
-        ..Verdict::default()
+        ..AgentVerdict::default()
     }
 }
 
@@ -181,7 +181,7 @@ mod tests {
             ("", "error", None, false),
             ("exit status 1, code 7, http 200", "error", None, false),
         ] {
-            let verdict = verdict(text, NOW);
+            let verdict = classify(text, NOW);
             assert!(verdict.is_error);
             assert_eq!(
                 (verdict.reason.as_str(), verdict.api_status, verdict.retryable),
@@ -214,7 +214,7 @@ mod tests {
             ("usage limit, try again in 0 seconds", None),
             ("usage limit, try again in 1..2 seconds", None),
         ] {
-            let limited = verdict(text, NOW).limited.expect(text);
+            let limited = classify(text, NOW).limited.expect(text);
             assert_eq!(limited.until.map(|at| at - NOW), ms, "{text}");
         }
     }

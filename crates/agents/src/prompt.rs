@@ -59,7 +59,7 @@ const TAGS: [&str; 8] = ["if", "elif", "else", "endif", "for", "endfor", "raw", 
 
 /// Where the words come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Words {
+pub enum PromptSource {
     Text(String),
     /// A file with words.
     File(PathBuf),
@@ -67,7 +67,7 @@ pub enum Words {
     Template(PathBuf),
 }
 
-impl Words {
+impl PromptSource {
     /// `.jinja`, `.jinja2` and `.j2` are templates; any other file has words.
     pub fn file(path: PathBuf) -> Self {
         match path.extension().and_then(|end| end.to_str()) {
@@ -94,12 +94,12 @@ pub struct Brief {
     pub last_failure: Option<String>,
     /// It goes on with its session. `issue` has only those comments that came since.
     pub resumed: bool,
-    pub conflict: Option<Conflict>,
+    pub conflict: Option<MergeConflict>,
 }
 
 /// The unit does not merge with its target.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Conflict {
+pub struct MergeConflict {
     pub paths: Vec<String>,
     /// The target is being merged in its worktree, and git's marks are in those files.
     pub begun: bool,
@@ -111,11 +111,11 @@ pub struct IssueText {
     pub title: String,
     pub description: String,
     pub labels: Vec<String>,
-    pub comments: Vec<Comment>,
+    pub comments: Vec<IssueComment>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Comment {
+pub struct IssueComment {
     pub at: Wall,
     pub author: String,
     pub text: String,
@@ -143,18 +143,18 @@ pub enum BadPrompt {
 }
 
 /// The prompt. Without words, the issue says it all, or the session does that is gone on with.
-pub fn make(words: Option<&Words>, brief: &Brief) -> Result<String, BadPrompt> {
+pub fn make(words: Option<&PromptSource>, brief: &Brief) -> Result<String, BadPrompt> {
     let task = match words {
-        Some(Words::Template(path)) => {
+        Some(PromptSource::Template(path)) => {
             let name = path.display().to_string();
             return render(&name, &read(path)?, None, brief);
         }
-        Some(Words::File(path)) => Some(read(path)?),
-        Some(Words::Text(text)) if text.len() > LONGEST_SOURCE => {
+        Some(PromptSource::File(path)) => Some(read(path)?),
+        Some(PromptSource::Text(text)) if text.len() > LONGEST_SOURCE => {
             let name = "the prompt".to_owned();
             return Err(BadPrompt::TooLong { name });
         }
-        Some(Words::Text(text)) => Some(text.clone()),
+        Some(PromptSource::Text(text)) => Some(text.clone()),
         None => None,
     };
     let task = task
@@ -274,22 +274,22 @@ fn only_known_tags(name: &str, template: &str) -> Result<(), BadPrompt> {
 
 fn variables(task: Option<String>, brief: &Brief) -> Value {
     let issue = brief.issue.as_ref().map(|issue| {
-        let labels: Vec<Value> = issue.labels.iter().map(|label| Data::line(label)).collect();
+        let labels: Vec<Value> = issue.labels.iter().map(|label| ForeignText::line(label)).collect();
         let comments: Vec<Value> = issue
             .comments
             .iter()
             .map(|comment| {
                 let what = format!("a comment on the issue {} by {}", issue.id, quoted(&comment.author));
                 context! {
-                    author => Data::line(&comment.author),
-                    text => Data::block(what, &comment.text),
+                    author => ForeignText::line(&comment.author),
+                    text => ForeignText::block(what, &comment.text),
                 }
             })
             .collect();
         context! {
             id => &issue.id,
-            title => Data::line(&issue.title),
-            description => Data::block(format!("the description of the issue {}", issue.id), &issue.description),
+            title => ForeignText::line(&issue.title),
+            description => ForeignText::block(format!("the description of the issue {}", issue.id), &issue.description),
             labels,
             comments,
         }
@@ -299,19 +299,23 @@ fn variables(task: Option<String>, brief: &Brief) -> Value {
         .iter()
         .map(|handoff| {
             context! {
-                from => Data::line(&handoff.from),
-                text => Data::block(format!("what {} left for you", quoted(&handoff.from)), &handoff.text),
+                from => ForeignText::line(&handoff.from),
+                text => ForeignText::block(format!("what {} left for you", quoted(&handoff.from)), &handoff.text),
             }
         })
         .collect();
     let files: Vec<Value> = brief
         .handoff_files
         .iter()
-        .map(|(from, path)| context! { from => Data::line(from), path })
+        .map(|(from, path)| context! { from => ForeignText::line(from), path })
         .collect();
     let failure = brief.last_failure.as_ref();
     let conflict = brief.conflict.as_ref().map(|conflict| {
-        let paths: Vec<Value> = conflict.paths.iter().map(|path| Data::line(path)).collect();
+        let paths: Vec<Value> = conflict
+            .paths
+            .iter()
+            .map(|path| ForeignText::line(path))
+            .collect();
         context! { paths, begun => conflict.begun }
     });
     context! {
@@ -325,20 +329,20 @@ fn variables(task: Option<String>, brief: &Brief) -> Value {
         handoff_files => files,
         writes => &brief.writes,
         attempt => brief.attempt,
-        last_failure => failure.map(|text| Data::block("why the last attempt failed".to_owned(), text)),
+        last_failure => failure.map(|text| ForeignText::block("why the last attempt failed".to_owned(), text)),
         resumed => brief.resumed,
         conflict,
     }
 }
 
 /// A text that somebody else wrote.
-struct Data {
+struct ForeignText {
     /// What it is, for a text of several lines.
     what: Option<String>,
     text: String,
 }
 
-impl Data {
+impl ForeignText {
     fn line(text: &str) -> Value {
         Value::from_object(Self {
             what: None,
@@ -361,13 +365,13 @@ impl Data {
     }
 }
 
-impl fmt::Debug for Data {
+impl fmt::Debug for ForeignText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&quoted(&self.text))
     }
 }
 
-impl Object for Data {
+impl Object for ForeignText {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
         ObjectRepr::Plain
     }
@@ -383,7 +387,7 @@ impl Object for Data {
 
 /// The filter `text`: the words alone, as if they were the person's own.
 fn bare(value: &Value) -> String {
-    match value.downcast_object_ref::<Data>() {
+    match value.downcast_object_ref::<ForeignText>() {
         Some(data) => data.text.clone(),
         None => value.to_string(),
     }

@@ -20,7 +20,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use crate::event::Said;
+use crate::event::AgentEvent;
 
 /// A shorter value is a word like others.
 const SHORTEST: usize = 8;
@@ -154,7 +154,7 @@ impl Redactor {
     }
 
     /// What was said, without secrets.
-    pub fn clean_said(&self, said: &mut Said) {
+    pub fn clean_said(&self, said: &mut AgentEvent) {
         said.each_text(&mut |text| {
             if let Cow::Owned(clean) = self.clean(text) {
                 *text = clean;
@@ -460,12 +460,12 @@ fn find(text: &[u8], sign: &[u8]) -> Option<usize> {
 
 /// A stream without secrets, in whatever pieces it comes.
 #[derive(Debug)]
-pub struct Scrub {
+pub struct StreamRedactor {
     of: Arc<Redactor>,
     held: Vec<u8>,
 }
 
-impl Scrub {
+impl StreamRedactor {
     pub fn new(of: Arc<Redactor>) -> Self {
         Self { of, held: Vec::new() }
     }
@@ -614,7 +614,7 @@ mod tests {
     }
 
     fn streamed(of: &Arc<Redactor>, pieces: &[&[u8]]) -> Vec<u8> {
-        let mut scrub = Scrub::new(Arc::clone(of));
+        let mut scrub = StreamRedactor::new(Arc::clone(of));
         let mut out = Vec::new();
         for piece in pieces {
             scrub.take(piece, &mut |bytes| out.extend_from_slice(bytes));
@@ -655,7 +655,7 @@ mod tests {
             "plain-value-of",
             "\n",
         ] {
-            let mut scrub = Scrub::new(Arc::clone(&of));
+            let mut scrub = StreamRedactor::new(Arc::clone(&of));
             let piece = unit.repeat(10_000 / unit.len());
             let mut out = 0;
             for _ in 0..30 {

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use jit_agents::event::{Said, Verdict};
+use jit_agents::event::{AgentEvent, AgentVerdict};
 use jit_agents::job::{Job, Resume};
-use jit_agents::{Ask, Heard, Listener, Permission, Question, by_name};
+use jit_agents::{Ask, Listener, Permission, Question, Reaction, by_name};
 use jit_core::unit::{Tokens, Usd};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -98,12 +98,12 @@ fn listener(job: &Job) -> Box<dyn Listener> {
 }
 
 /// All that is said of a transcript, and all that was answered.
-fn replay(job: &Job, lines: &[Vec<u8>]) -> (Vec<Said>, String) {
+fn replay(job: &Job, lines: &[Vec<u8>]) -> (Vec<AgentEvent>, String) {
     let mut listener = listener(job);
     let mut ask = Always::say(Permission::Allow);
     let (mut said, mut answers) = (Vec::new(), Vec::new());
     for line in lines {
-        let Heard {
+        let Reaction {
             said: more, answer, ..
         } = listener.line(line, &mut ask);
         said.extend(more);
@@ -113,18 +113,18 @@ fn replay(job: &Job, lines: &[Vec<u8>]) -> (Vec<Said>, String) {
     (said, String::from_utf8(answers).expect("text"))
 }
 
-fn verdicts(said: &[Said]) -> Vec<&Verdict> {
+fn verdicts(said: &[AgentEvent]) -> Vec<&AgentVerdict> {
     said.iter()
         .filter_map(|said| match said {
-            Said::Result { verdict } => Some(verdict),
+            AgentEvent::Result { verdict } => Some(verdict),
             _ => None,
         })
         .collect()
 }
 
-fn used(said: &[Said]) -> Option<(Tokens, Option<Usd>, u64)> {
+fn used(said: &[AgentEvent]) -> Option<(Tokens, Option<Usd>, u64)> {
     said.iter().rev().find_map(|said| match said {
-        Said::Usage {
+        AgentEvent::Usage {
             tokens,
             cost_usd,
             turns,
@@ -258,7 +258,9 @@ fn g5_how_each_run_of_the_real_program_ended() {
             assert_eq!(verdict.denials as usize, row.denials, "{file}");
             assert!(verdict.session_id.is_some(), "{file}");
         }
-        let told = said.iter().filter(|said| matches!(said, Said::Denied { .. }));
+        let told = said
+            .iter()
+            .filter(|said| matches!(said, AgentEvent::Denied { .. }));
         assert_eq!(told.count(), row.denials, "{file}: each refusal is told once");
         let expected = row
             .used
@@ -266,14 +268,14 @@ fn g5_how_each_run_of_the_real_program_ended() {
         assert_eq!(used(&said), expected, "{file}");
         let strange: Vec<_> = said
             .iter()
-            .filter(|said| matches!(said, Said::Unknown { .. }))
+            .filter(|said| matches!(said, AgentEvent::Unknown { .. }))
             .collect();
         assert!(strange.is_empty(), "{file}: {strange:?}");
         if !file.contains("one-shot") {
             assert!(
                 matches!(
                     said.first(),
-                    Some(Said::Started {
+                    Some(AgentEvent::Started {
                         session_id: Some(_),
                         model: Some(_)
                     })
@@ -298,9 +300,9 @@ fn g6_what_it_does_is_seen_as_it_does_it() {
     let shown: Vec<String> = said
         .iter()
         .map(|said| match said {
-            Said::Tool { name, detail } => format!("{name} {}", &detail[..9]),
-            Said::ToolDone { name, failed, .. } => format!("{name} {failed}"),
-            Said::Text { text } => text.clone(),
+            AgentEvent::Tool { name, detail } => format!("{name} {}", &detail[..9]),
+            AgentEvent::ToolDone { name, failed, .. } => format!("{name} {failed}"),
+            AgentEvent::Text { text } => text.clone(),
             other => serde_json::to_value(other).expect("JSON")["kind"].to_string(),
         })
         .collect();
@@ -320,7 +322,7 @@ fn g6_what_it_does_is_seen_as_it_does_it() {
     let (said, _) = replay(&job(false, false), &lines("flaky529-recovers.jsonl"));
     let retries = said
         .iter()
-        .filter(|said| matches!(said, Said::Retrying { why, .. } if why == "overloaded"));
+        .filter(|said| matches!(said, AgentEvent::Retrying { why, .. } if why == "overloaded"));
     assert_eq!(retries.count(), 2);
 }
 
@@ -335,7 +337,7 @@ fn g5_wrong_keys_are_not_tried_ten_times() {
 }
 
 /// One line, and what came of it.
-fn hear(listener: &mut dyn Listener, ask: &mut dyn Ask, line: &Value) -> (Vec<Said>, Vec<Value>, bool) {
+fn hear(listener: &mut dyn Listener, ask: &mut dyn Ask, line: &Value) -> (Vec<AgentEvent>, Vec<Value>, bool) {
     let heard = listener.line(line.to_string().as_bytes(), ask);
     let answers = heard
         .answer
@@ -377,7 +379,7 @@ fn g5_questions_are_answered_from_policy_and_refusals_are_told_once() {
     assert_eq!(json!(answers), expected);
     assert_eq!(
         said,
-        [Said::Denied {
+        [AgentEvent::Denied {
             name: "Write".into(),
             reason: "it is locked".into()
         }]
@@ -445,7 +447,7 @@ fn g5_every_question_gets_an_answer_and_what_is_not_understood_is_refused() {
             text.contains(id) && text.contains("too large") && text.contains("deny"),
             "{text}"
         );
-        assert!(matches!(&heard.said[..], [Said::Unknown { line }] if line.len() < 1_000));
+        assert!(matches!(&heard.said[..], [AgentEvent::Unknown { line }] if line.len() < 1_000));
     }
     assert_eq!(yes.asked, [] as [&str; 0]);
 }
@@ -483,7 +485,7 @@ fn g9_a_resumed_session_is_asked_where_it_stands_before_it_is_told_anything() {
     );
     let id = answers[0]["request_id"].as_str().expect("an id").to_owned();
     let (said, _, _) = hear(&mut *listener, &mut yes, &usage(&id, 2.75, 800));
-    let expected = Said::Usage {
+    let expected = AgentEvent::Usage {
         tokens: Tokens {
             input: 100,
             output: 1,
@@ -576,7 +578,7 @@ fn g5_half_lines_and_garbage_are_kept_and_harm_nothing() {
         let (with, _) = replay(&job, &broken);
         let (strange, rest): (Vec<_>, Vec<_>) = with
             .into_iter()
-            .partition(|said| matches!(said, Said::Unknown { .. }));
+            .partition(|said| matches!(said, AgentEvent::Unknown { .. }));
         assert_eq!(rest, said, "{}", row.file);
         assert_eq!(strange.len(), 4 * whole.len(), "{}", row.file);
     }

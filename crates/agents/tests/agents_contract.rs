@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-use jit_agents::event::{Line, Meter, Said, Verdict};
+use jit_agents::event::{AgentEvent, AgentVerdict, EventLine, Meter};
 use jit_agents::job::{Job, Resume};
 use jit_agents::price::Price;
 use jit_agents::{Ask, Listener, NAMES, Permission, Question, Stdin, by_name};
@@ -258,10 +258,10 @@ struct Sum {
     cost: Option<Usd>,
     turns: u64,
     meter: Option<Meter>,
-    verdict: Option<Verdict>,
+    verdict: Option<AgentVerdict>,
 }
 
-fn replay(job: &Job, lines: &[Vec<u8>]) -> (Vec<Said>, Sum) {
+fn replay(job: &Job, lines: &[Vec<u8>]) -> (Vec<AgentEvent>, Sum) {
     let mut listener = listener(job);
     let mut said = Vec::new();
     for line in lines {
@@ -271,8 +271,10 @@ fn replay(job: &Job, lines: &[Vec<u8>]) -> (Vec<Said>, Sum) {
     let mut sum = Sum::default();
     for one in &said {
         match one {
-            Said::Started { session_id, .. } if sum.session.is_none() => sum.session.clone_from(session_id),
-            Said::Usage {
+            AgentEvent::Started { session_id, .. } if sum.session.is_none() => {
+                sum.session.clone_from(session_id)
+            }
+            AgentEvent::Usage {
                 tokens,
                 cost_usd,
                 turns,
@@ -281,7 +283,7 @@ fn replay(job: &Job, lines: &[Vec<u8>]) -> (Vec<Said>, Sum) {
                 (sum.tokens, sum.turns, sum.meter) = (*tokens, *turns, meter.or(sum.meter));
                 sum.cost = cost_usd.or(sum.cost);
             }
-            Said::Result { verdict } => sum.verdict = Some(verdict.clone()),
+            AgentEvent::Result { verdict } => sum.verdict = Some(verdict.clone()),
             _ => {}
         }
     }
@@ -318,10 +320,14 @@ fn g7_a_run_that_went_well_is_read_as_one() {
         if case.tokens > 0 {
             assert_eq!(sum.tokens.total(), case.tokens, "{}", case.agent);
         }
-        let has = |wanted: fn(&Said) -> bool| said.iter().any(wanted);
-        assert!(has(|said| matches!(said, Said::Tool { .. })), "{}", case.agent);
+        let has = |wanted: fn(&AgentEvent) -> bool| said.iter().any(wanted);
         assert!(
-            has(|said| matches!(said, Said::ToolDone { failed: false, .. })),
+            has(|said| matches!(said, AgentEvent::Tool { .. })),
+            "{}",
+            case.agent
+        );
+        assert!(
+            has(|said| matches!(said, AgentEvent::ToolDone { failed: false, .. })),
             "{}",
             case.agent
         );
@@ -379,8 +385,8 @@ fn g7_what_nobody_knows_is_kept_and_changes_nothing() {
                 let (said, after) = replay(&job(case.agent), &more);
                 assert_eq!(before, after, "{} {at}", case.agent);
                 let text = String::from_utf8_lossy(strange);
-                let kept = |said: &Said| match said {
-                    Said::Unknown { line } | Said::Text { text: line } => *line == text,
+                let kept = |said: &AgentEvent| match said {
+                    AgentEvent::Unknown { line } | AgentEvent::Text { text: line } => *line == text,
                     _ => false,
                 };
                 assert!(said.iter().any(kept), "{} {at} {text}", case.agent);
@@ -496,8 +502,8 @@ fn g9_counts_are_never_negative_and_never_too_large() {
                 assert_eq!(sum.tokens, before, "{} {count}", case.agent);
             }
             for said in said {
-                let line = serde_json::to_string(&Line { at: 1, said }).expect("JSON");
-                let back: Result<Line, _> = serde_json::from_str(&line);
+                let line = serde_json::to_string(&EventLine { at: 1, said }).expect("JSON");
+                let back: Result<EventLine, _> = serde_json::from_str(&line);
                 assert!(back.is_ok(), "{} {count}: {line}", case.agent);
             }
         }
@@ -573,7 +579,7 @@ fn g7_escapes_for_terminals_are_not_written_down_as_they_are() {
         }
         let (said, _) = replay(&job(case.agent), &more);
         for said in said {
-            let line = serde_json::to_vec(&Line { at: 1, said }).expect("JSON");
+            let line = serde_json::to_vec(&EventLine { at: 1, said }).expect("JSON");
             assert!(!line.iter().any(|b| b.is_ascii_control()), "{}", case.agent);
         }
     }
@@ -736,7 +742,7 @@ fn g8_each_failure_has_its_name() {
 fn f9_a_refusal_by_a_hook_is_told() {
     let (said, sum) = replay(&job("gemini"), &lines("gemini/denied.jsonl"));
     assert!(said.iter().any(
-        |said| matches!(said, Said::Denied { name, reason } if name == "write_file" && reason.contains("agent:bob"))
+        |said| matches!(said, AgentEvent::Denied { name, reason } if name == "write_file" && reason.contains("agent:bob"))
     ));
     let verdict = sum.verdict.expect("a verdict");
     assert_eq!((verdict.is_error, verdict.denials), (false, 1));

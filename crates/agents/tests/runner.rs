@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use jit_agents::event::{Said, Verdict};
-use jit_agents::job::{End, Exit, Job};
+use jit_agents::event::{AgentEvent, AgentVerdict};
+use jit_agents::job::{AttemptEnd, Exit, Job};
 use jit_agents::runner::{attempt, shim};
-use jit_agents::{Agent, Ask, Heard, Launch, Listener, Permission, Question, Stdin};
+use jit_agents::{Agent, Ask, Launch, Listener, Permission, Question, Reaction, Stdin};
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -38,7 +38,7 @@ impl Agent for Script {
 struct Answers(Vec<u8>);
 
 impl Listener for Answers {
-    fn line(&mut self, line: &[u8], ask: &mut dyn Ask) -> Heard {
+    fn line(&mut self, line: &[u8], ask: &mut dyn Ask) -> Reaction {
         let text = String::from_utf8_lossy(line).into_owned();
         let hang_up = text == "enough";
         let question = Question {
@@ -51,19 +51,19 @@ impl Listener for Answers {
         if !allowed {
             answer = b"no\n".to_vec();
         }
-        Heard {
-            said: vec![Said::Text { text }],
+        Reaction {
+            said: vec![AgentEvent::Text { text }],
             answer,
             hang_up,
         }
     }
 
-    fn end(&mut self) -> Vec<Said> {
-        let verdict = Verdict {
+    fn end(&mut self) -> Vec<AgentEvent> {
+        let verdict = AgentVerdict {
             reason: "said at the end".into(),
-            ..Verdict::default()
+            ..AgentVerdict::default()
         };
-        vec![Said::Result { verdict }]
+        vec![AgentEvent::Result { verdict }]
     }
 }
 
@@ -78,7 +78,7 @@ impl Ask for AllBut {
     }
 }
 
-fn run(folder: &Path, script: &str, stdin: Stdin, answer: &[u8]) -> (Exit, Vec<Said>) {
+fn run(folder: &Path, script: &str, stdin: Stdin, answer: &[u8]) -> (Exit, Vec<AgentEvent>) {
     let job = json!({
         "unit": "u", "attempt": 1, "agent": "script", "worker": "agent:a", "dir": folder,
         "command": [script], "vars": [], "session": null,
@@ -100,7 +100,7 @@ fn run(folder: &Path, script: &str, stdin: Stdin, answer: &[u8]) -> (Exit, Vec<S
 #[test]
 fn g4_an_agent_is_told_answered_and_never_waited_for() {
     let folder = || tempfile::tempdir().expect("a folder");
-    let text = |text: &str| Said::Text { text: text.into() };
+    let text = |text: &str| AgentEvent::Text { text: text.into() };
 
     // Asks, is answered, is denied, and sees the end of its input once it was hung up.
     let here = folder();
@@ -112,7 +112,11 @@ fn g4_an_agent_is_told_answered_and_never_waited_for() {
         Stdin::Open(b"the prompt\n".to_vec()),
         b"yes\n",
     );
-    assert_eq!((exit.end, exit.exit_code), (End::Exited, Some(4)), "{exit:?}");
+    assert_eq!(
+        (exit.end, exit.exit_code),
+        (AttemptEnd::Exited, Some(4)),
+        "{exit:?}"
+    );
     for words in ["the prompt", "got yes", "forbidden", "got no", "enough"] {
         assert!(said.contains(&text(words)), "{words}: {said:?}");
     }
@@ -136,10 +140,14 @@ fn g4_an_agent_is_told_answered_and_never_waited_for() {
     let answer = vec![b'a'; 100_000];
     let script = "n=0; while [ $n -lt 40 ]; do echo ask; n=$((n + 1)); done; echo done; exit 2";
     let (exit, said) = run(here.path(), script, Stdin::Open(vec![b'p'; 200_000]), &answer);
-    assert_eq!((exit.end, exit.exit_code), (End::Exited, Some(2)), "{exit:?}");
+    assert_eq!(
+        (exit.end, exit.exit_code),
+        (AttemptEnd::Exited, Some(2)),
+        "{exit:?}"
+    );
     let dropped = said
         .iter()
-        .filter(|said| matches!(said, Said::Note { text } if text.contains("dropped")));
+        .filter(|said| matches!(said, AgentEvent::Note { text } if text.contains("dropped")));
     assert_eq!(dropped.count(), 1, "{said:?}");
     assert!(said.contains(&text("done")));
 
@@ -147,5 +155,9 @@ fn g4_an_agent_is_told_answered_and_never_waited_for() {
     let here = folder();
     let script = "exec <&-; echo ask; echo ask; exit 0";
     let (exit, _) = run(here.path(), script, Stdin::Open(vec![b'p'; 200_000]), &answer);
-    assert_eq!((exit.end, exit.exit_code), (End::Exited, Some(0)), "{exit:?}");
+    assert_eq!(
+        (exit.end, exit.exit_code),
+        (AttemptEnd::Exited, Some(0)),
+        "{exit:?}"
+    );
 }

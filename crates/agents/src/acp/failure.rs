@@ -8,27 +8,27 @@ use jit_os::clock;
 use serde_json::Value;
 
 use super::wire::{AUTH_REQUIRED, Failure, INVALID_PARAMS, METHOD_NOT_FOUND};
-use crate::event::Verdict;
+use crate::event::AgentVerdict;
 use crate::model_errors;
 use crate::text::short;
 
 const TEXT: usize = 2_000;
 
 /// What an error comes to. `methods` are the ways to log in that the agent has named.
-pub fn verdict(failure: &Failure, methods: &[String]) -> Verdict {
+pub fn verdict(failure: &Failure, methods: &[String]) -> AgentVerdict {
     let text = words(failure);
     let code = failure.code.as_i64();
     if code == Some(AUTH_REQUIRED) {
-        return Verdict {
+        return AgentVerdict {
             is_error: true,
             reason: "auth_required".to_owned(),
             api_status: Some(401),
             text: short(&log_in(&text, methods), TEXT),
-            ..Verdict::default()
+            ..AgentVerdict::default()
         };
     }
     let told = status(&failure.data).or_else(|| http(code.and_then(|code| u64::try_from(code).ok())?));
-    let mut verdict = model_errors::with_status(&text, told, clock::wall_ms());
+    let mut verdict = model_errors::classify_with_status(&text, told, clock::wall_ms());
     if verdict.reason == "error" && matches!(code, Some(INVALID_PARAMS | METHOD_NOT_FOUND)) {
         verdict.reason = "usage".to_owned();
     }

@@ -10,14 +10,14 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::failure;
-use super::permission::{self, Step};
-use super::usage::Spent;
+use super::permission::{self, ToolStep};
+use super::usage::AcpUsage;
 use super::wire::{self, Chunk, Failure, Initialized, Message, Opened, Prompted, ToolCall, UpdateHead};
 use crate::agent::prompt_of;
 use crate::ask::{Ask, Permission, Question};
-use crate::event::{Said, Verdict};
+use crate::event::{AgentEvent, AgentVerdict};
 use crate::job::{Job, Resume};
-use crate::listener::{Heard, Listener};
+use crate::listener::{Listener, Reaction};
 use crate::text::{short, short_bytes};
 
 /// Characters of words, of what a tool is used on, of a name, of a line that is not understood.
@@ -82,8 +82,8 @@ pub struct Client {
     unexplained: Vec<String>,
     explanations: u32,
     denials: u32,
-    spent: Spent,
-    told: Option<Said>,
+    spent: AcpUsage,
+    told: Option<AgentEvent>,
     stopping: bool,
 }
 
@@ -121,13 +121,13 @@ impl Client {
             unexplained: Vec::new(),
             explanations: 0,
             denials: 0,
-            spent: Spent::new(job.resume.is_some(), job.cost_before),
+            spent: AcpUsage::new(job.resume.is_some(), job.cost_before),
             told: None,
             stopping: false,
         }
     }
 
-    fn message(&mut self, line: &[u8], heard: &mut Heard, ask: &mut dyn Ask) -> serde_json::Result<()> {
+    fn message(&mut self, line: &[u8], heard: &mut Reaction, ask: &mut dyn Ask) -> serde_json::Result<()> {
         let message: Message<'_> = serde_json::from_slice(line)?;
         match (&message.method, message.id) {
             (Some(method), Some(id)) => self.asked(method, id, message.params, line, heard, ask)?,
@@ -144,7 +144,7 @@ impl Client {
         Ok(())
     }
 
-    fn send(&mut self, awaited: Awaited, method: &str, params: &Value, heard: &mut Heard) {
+    fn send(&mut self, awaited: Awaited, method: &str, params: &Value, heard: &mut Reaction) {
         self.number += 1;
         self.awaited = awaited;
         heard.answer.extend(wire::request(self.number, method, params));
@@ -152,7 +152,7 @@ impl Client {
 
     // --- answers to us ---
 
-    fn answered(&mut self, result: &RawValue, heard: &mut Heard, ask: &mut dyn Ask) {
+    fn answered(&mut self, result: &RawValue, heard: &mut Reaction, ask: &mut dyn Ask) {
         let awaited = std::mem::replace(&mut self.awaited, Awaited::Nothing);
         let read = match awaited {
             Awaited::Hello => serde_json::from_str(result.get()).map(|hello| self.hello(hello, heard, ask)),
@@ -172,7 +172,7 @@ impl Client {
         }
     }
 
-    fn hello(&mut self, hello: Initialized, heard: &mut Heard, ask: &mut dyn Ask) {
+    fn hello(&mut self, hello: Initialized, heard: &mut Reaction, ask: &mut dyn Ask) {
         self.methods = hello
             .auth_methods
             .iter()
@@ -229,7 +229,7 @@ impl Client {
         }
     }
 
-    fn opened(&mut self, opened: Opened, heard: &mut Heard) {
+    fn opened(&mut self, opened: Opened, heard: &mut Reaction) {
         let known = self.resume.as_ref().filter(|resume| !resume.fork);
         let id = match known {
             Some(resume) => Some(resume.session.clone()),
@@ -256,7 +256,7 @@ impl Client {
             .and_then(|all| all.current_model_id.clone());
         let current =
             current.or_else(|| of("model").and_then(|one| Some(one.current_value.as_str()?.to_owned())));
-        heard.said.push(Said::Started {
+        heard.said.push(AgentEvent::Started {
             session_id: Some(session.clone()),
             model: self.model.clone().or(current).map(|model| short(&model, NAME)),
         });
@@ -305,7 +305,7 @@ impl Client {
     }
 
     /// The next setting, or the work itself.
-    fn go_on(&mut self, heard: &mut Heard) {
+    fn go_on(&mut self, heard: &mut Reaction) {
         if let Some((method, params)) = self.settings.pop() {
             return self.send(Awaited::Setting, method, &params, heard);
         }
@@ -313,7 +313,7 @@ impl Client {
         self.say(&prompt, heard);
     }
 
-    fn say(&mut self, text: &str, heard: &mut Heard) {
+    fn say(&mut self, text: &str, heard: &mut Reaction) {
         let session = self.session.clone().unwrap_or_default();
         self.send(
             Awaited::Turn,
@@ -323,7 +323,7 @@ impl Client {
         );
     }
 
-    fn turn_ended(&mut self, answer: &Prompted, heard: &mut Heard) {
+    fn turn_ended(&mut self, answer: &Prompted, heard: &mut Reaction) {
         self.flush(heard);
         self.spent.turn_ended(answer);
         self.tell_usage(heard);
@@ -342,16 +342,16 @@ impl Client {
             "max_turn_requests" => (true, "max_turns"),
             other => (true, other),
         };
-        let verdict = Verdict {
+        let verdict = AgentVerdict {
             is_error,
             reason: short(reason, 60),
             text: std::mem::take(&mut self.last_text),
-            ..Verdict::default()
+            ..AgentVerdict::default()
         };
         self.over(verdict, heard);
     }
 
-    fn refused(&mut self, failure: Failure, heard: &mut Heard) {
+    fn refused(&mut self, failure: Failure, heard: &mut Reaction) {
         let awaited = std::mem::replace(&mut self.awaited, Awaited::Nothing);
         self.flush(heard);
         let mut verdict = failure::verdict(&failure, &self.methods);
@@ -366,21 +366,21 @@ impl Client {
         self.over(verdict, heard);
     }
 
-    fn fail(&mut self, reason: &str, text: &str, heard: &mut Heard) {
-        let verdict = Verdict {
+    fn fail(&mut self, reason: &str, text: &str, heard: &mut Reaction) {
+        let verdict = AgentVerdict {
             is_error: true,
             reason: reason.to_owned(),
             text: short(text, TEXT),
-            ..Verdict::default()
+            ..AgentVerdict::default()
         };
         self.over(verdict, heard);
     }
 
     /// It has ended; without more to read it goes.
-    fn over(&mut self, verdict: Verdict, heard: &mut Heard) {
+    fn over(&mut self, verdict: AgentVerdict, heard: &mut Reaction) {
         self.awaited = Awaited::Nothing;
-        heard.said.push(Said::Result {
-            verdict: Verdict {
+        heard.said.push(AgentEvent::Result {
+            verdict: AgentVerdict {
                 session_id: self.session.clone(),
                 denials: self.denials,
                 ..verdict
@@ -398,7 +398,7 @@ impl Client {
         id: &RawValue,
         params: Option<&RawValue>,
         line: &[u8],
-        heard: &mut Heard,
+        heard: &mut Reaction,
         ask: &mut dyn Ask,
     ) -> serde_json::Result<()> {
         if method != wire::PERMISSION {
@@ -410,7 +410,7 @@ impl Client {
             return Ok(());
         }
         let params = params.unwrap_or(RawValue::NULL).get();
-        let whose = serde_json::from_str::<wire::Whose<'_>>(params);
+        let whose = serde_json::from_str::<wire::SessionParams<'_>>(params);
         if !whose.is_ok_and(|whose| self.is_ours(&whose.session_id)) {
             heard.said.push(unknown(line));
             let text = "jit knows no such session";
@@ -436,7 +436,7 @@ impl Client {
         &mut self,
         id: &RawValue,
         request: wire::PermissionRequest,
-        heard: &mut Heard,
+        heard: &mut Reaction,
         ask: &mut dyn Ask,
     ) {
         self.spent.speaks();
@@ -447,7 +447,7 @@ impl Client {
         };
         tell(tool, heard);
         let name = shown_name(&tool.call);
-        let step = Step {
+        let step = ToolStep {
             call: &tool.call,
             tool: own_name(&tool.call),
             dir: &self.dir,
@@ -461,7 +461,7 @@ impl Client {
         match &permission {
             Permission::Allow => heard.answer.extend(wire::chosen(id, option, None)),
             Permission::Warn(text) => {
-                heard.said.push(Said::Note {
+                heard.said.push(AgentEvent::Note {
                     text: short(text, TEXT),
                 });
                 heard.answer.extend(wire::chosen(id, option, Some(text)));
@@ -475,16 +475,16 @@ impl Client {
         }
     }
 
-    fn not_judged(&mut self, id: &RawValue, why: &str, heard: &mut Heard) {
+    fn not_judged(&mut self, id: &RawValue, why: &str, heard: &mut Reaction) {
         if let Permission::Deny(reason) = permission::not_judged(why) {
             self.deny("a tool", "", &reason, heard);
             heard.answer.extend(wire::chosen(id, None, Some(&reason)));
         }
     }
 
-    fn deny(&mut self, name: &str, detail: &str, reason: &str, heard: &mut Heard) {
+    fn deny(&mut self, name: &str, detail: &str, reason: &str, heard: &mut Reaction) {
         self.denials = self.denials.saturating_add(1);
-        heard.said.push(Said::Denied {
+        heard.said.push(AgentEvent::Denied {
             name: name.to_owned(),
             reason: short(reason, TEXT),
         });
@@ -505,12 +505,12 @@ impl Client {
         method: &str,
         params: Option<&RawValue>,
         line: &[u8],
-        heard: &mut Heard,
+        heard: &mut Reaction,
     ) -> serde_json::Result<()> {
-        let whose = params.map(|params| serde_json::from_str::<wire::Whose<'_>>(params.get()));
+        let whose = params.map(|params| serde_json::from_str::<wire::SessionParams<'_>>(params.get()));
         let (
             "session/update",
-            Some(Ok(wire::Whose {
+            Some(Ok(wire::SessionParams {
                 session_id,
                 update: Some(update),
             })),
@@ -540,7 +540,13 @@ impl Client {
         Ok(())
     }
 
-    fn update(&mut self, kind: &str, update: &str, line: &[u8], heard: &mut Heard) -> serde_json::Result<()> {
+    fn update(
+        &mut self,
+        kind: &str,
+        update: &str,
+        line: &[u8],
+        heard: &mut Reaction,
+    ) -> serde_json::Result<()> {
         match kind {
             "agent_message_chunk" => self.chunk(serde_json::from_str(update)?, heard),
             "agent_thought_chunk" => self.spent.speaks(),
@@ -567,7 +573,7 @@ impl Client {
         Ok(())
     }
 
-    fn chunk(&mut self, chunk: Chunk, heard: &mut Heard) {
+    fn chunk(&mut self, chunk: Chunk, heard: &mut Reaction) {
         let Some(text) = chunk.content.text.filter(|text| !text.is_empty()) else {
             return;
         };
@@ -583,16 +589,16 @@ impl Client {
     }
 
     /// What was said up to now is one thing.
-    fn flush(&mut self, heard: &mut Heard) {
+    fn flush(&mut self, heard: &mut Reaction) {
         let text = std::mem::take(&mut self.text);
         if !text.trim().is_empty() {
             let text = short(text.trim(), TEXT);
             self.last_text.clone_from(&text);
-            heard.said.push(Said::Text { text });
+            heard.said.push(AgentEvent::Text { text });
         }
     }
 
-    fn tool(&mut self, new: bool, call: ToolCall, heard: &mut Heard) {
+    fn tool(&mut self, new: bool, call: ToolCall, heard: &mut Reaction) {
         let key = call.tool_call_id.clone();
         if !self.tools.contains_key(&key) {
             self.spent.speaks();
@@ -617,7 +623,7 @@ impl Client {
         }
         let failed = status.as_deref() == Some("failed");
         if !tool.denied {
-            heard.said.push(Said::ToolDone {
+            heard.said.push(AgentEvent::ToolDone {
                 name: shown_name(&tool.call),
                 failed,
                 detail: match failed {
@@ -632,7 +638,7 @@ impl Client {
     }
 
     /// What is known of a tool, and what is said of it now.
-    fn merge(&mut self, call: ToolCall, heard: &mut Heard) {
+    fn merge(&mut self, call: ToolCall, heard: &mut Reaction) {
         let key = call.tool_call_id.clone();
         let tool = self.tools.entry(key.clone()).or_insert_with(|| Tool {
             call: ToolCall::of(&key),
@@ -653,7 +659,7 @@ impl Client {
         // One of which only a part is known cannot be judged: better nothing is.
         if self.remembered > REMEMBERED {
             self.forget(&key);
-            heard.said.push(Said::Unknown {
+            heard.said.push(AgentEvent::Unknown {
                 line: format!("a tool beyond {} MB of them", REMEMBERED >> 20),
             });
         }
@@ -665,8 +671,8 @@ impl Client {
         }
     }
 
-    fn tell_usage(&mut self, heard: &mut Heard) {
-        let said = Said::Usage {
+    fn tell_usage(&mut self, heard: &mut Reaction) {
+        let said = AgentEvent::Usage {
             tokens: self.spent.tokens(),
             cost_usd: self.spent.usd(),
             turns: self.spent.turns(),
@@ -680,9 +686,9 @@ impl Client {
 }
 
 impl Listener for Client {
-    fn line(&mut self, line: &[u8], ask: &mut dyn Ask) -> Heard {
+    fn line(&mut self, line: &[u8], ask: &mut dyn Ask) -> Reaction {
         let line = line.trim_ascii();
-        let mut heard = Heard::default();
+        let mut heard = Reaction::default();
         if line.is_empty() {
             return heard;
         }
@@ -713,8 +719,8 @@ impl Listener for Client {
         }
     }
 
-    fn end(&mut self) -> Vec<Said> {
-        let mut heard = Heard::default();
+    fn end(&mut self) -> Vec<AgentEvent> {
+        let mut heard = Reaction::default();
         if self.awaited != Awaited::Nothing {
             self.flush(&mut heard);
             let text = match self.awaited {
@@ -727,16 +733,16 @@ impl Listener for Client {
     }
 }
 
-fn unknown(line: &[u8]) -> Said {
-    Said::Unknown {
+fn unknown(line: &[u8]) -> AgentEvent {
+    AgentEvent::Unknown {
         line: short_bytes(line, UNKNOWN),
     }
 }
 
 /// That a tool is used is told once.
-fn tell(tool: &mut Tool, heard: &mut Heard) {
+fn tell(tool: &mut Tool, heard: &mut Reaction) {
     if !std::mem::replace(&mut tool.told, true) {
-        heard.said.push(Said::Tool {
+        heard.said.push(AgentEvent::Tool {
             name: shown_name(&tool.call),
             detail: detail(&tool.call),
         });
@@ -780,7 +786,7 @@ fn detail(call: &ToolCall) -> String {
 }
 
 /// How far its plan has come.
-fn plan(plan: &wire::Plan, heard: &mut Heard) {
+fn plan(plan: &wire::PlanUpdate, heard: &mut Reaction) {
     let done = plan
         .entries
         .iter()
@@ -790,7 +796,7 @@ fn plan(plan: &wire::Plan, heard: &mut Heard) {
     let now = now
         .map(|entry| short(entry.content.trim(), DETAIL))
         .unwrap_or_default();
-    heard.said.push(Said::Tool {
+    heard.said.push(AgentEvent::Tool {
         name: "plan".to_owned(),
         detail: format!("{done} of {} done; {now}", plan.entries.len()),
     });

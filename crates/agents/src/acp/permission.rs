@@ -43,14 +43,14 @@ const PATHS: [&str; 14] = [
 
 /// A step, as one who asks leave for it.
 #[derive(Debug)]
-pub struct Step<'a> {
+pub struct ToolStep<'a> {
     pub call: &'a ToolCall,
     /// The agent's own name of the tool, if it has said.
     pub tool: Option<&'a str>,
     pub dir: &'a Path,
 }
 
-impl Step<'_> {
+impl ToolStep<'_> {
     /// Whether it may be done.
     pub fn judge(&self, ask: &mut dyn Ask) -> Permission {
         let mut warnings = Vec::new();
@@ -74,7 +74,7 @@ impl Step<'_> {
         }
     }
 
-    fn ask(&self, tool: &str, raw: &RawValue, input: &Value, leave: Leave, ask: &mut dyn Ask) -> Permission {
+    fn ask(&self, tool: &str, raw: &RawValue, input: &Value, leave: Needs, ask: &mut dyn Ask) -> Permission {
         let cwd = self.cwd(input);
         let question = Question {
             tool,
@@ -82,8 +82,8 @@ impl Step<'_> {
             cwd: Some(&cwd),
         };
         match leave {
-            Leave::Inside => ask.may(&question),
-            Leave::ByRule => ask.approve(&question),
+            Needs::Inside => ask.may(&question),
+            Needs::ByRule => ask.approve(&question),
         }
     }
 
@@ -96,7 +96,7 @@ impl Step<'_> {
         named.map_or_else(|| self.dir.to_owned(), |named| self.dir.join(named))
     }
 
-    fn questions(&self) -> Result<Vec<(String, Value, Leave)>, String> {
+    fn questions(&self) -> Result<Vec<(String, Value, Needs)>, String> {
         let kind = self.call.kind.as_deref().unwrap_or("other");
         let input = self.call.raw_input.clone().unwrap_or(Value::Null);
         let mut all = Vec::new();
@@ -118,7 +118,7 @@ impl Step<'_> {
                     asked["cwd"] = dir.clone();
                 }
             }
-            all.push(("Bash".to_owned(), asked, Leave::ByRule));
+            all.push(("Bash".to_owned(), asked, Needs::ByRule));
         }
         match kind {
             "edit" | "delete" | "move" => {}
@@ -127,22 +127,22 @@ impl Step<'_> {
             "read" => {
                 let paths = self.named();
                 match paths.is_empty() {
-                    true => all.push(("Read".to_owned(), input, Leave::ByRule)),
+                    true => all.push(("Read".to_owned(), input, Needs::ByRule)),
                     false => all.extend(self.about("Read", paths)?),
                 }
             }
             "search" => all.extend(self.about("Grep", self.named())?),
-            "fetch" => all.push((self.tool.unwrap_or("WebFetch").to_owned(), input, Leave::ByRule)),
+            "fetch" => all.push((self.tool.unwrap_or("WebFetch").to_owned(), input, Needs::ByRule)),
             _ => {
                 let name = self.tool.unwrap_or(kind).to_owned();
-                all.push((name, input, Leave::ByRule));
+                all.push((name, input, Needs::ByRule));
             }
         }
         Ok(all)
     }
 
     /// A question for each path; those inside need nobody's leave but that of whoever has them locked.
-    fn about(&self, tool: &str, paths: BTreeSet<PathBuf>) -> Result<Vec<(String, Value, Leave)>, String> {
+    fn about(&self, tool: &str, paths: BTreeSet<PathBuf>) -> Result<Vec<(String, Value, Needs)>, String> {
         if paths.len() > MOST {
             return Err(format!("it is about more than {MOST} files"));
         }
@@ -152,8 +152,8 @@ impl Step<'_> {
                 .filter(|text| !text.contains('\0') && !text.is_empty());
             let text = text.ok_or("a path in it is not one")?;
             let leave = match is_inside(self.dir, &path) {
-                true => Leave::Inside,
-                false => Leave::ByRule,
+                true => Needs::Inside,
+                false => Needs::ByRule,
             };
             Ok((tool.to_owned(), json!({ "file_path": text }), leave))
         };
@@ -209,7 +209,7 @@ impl Step<'_> {
 
 /// What a step needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Leave {
+enum Needs {
     /// Nothing, if nothing is against it.
     Inside,
     ByRule,

@@ -9,9 +9,9 @@ use super::listener::Client;
 use super::{Acp, wire};
 use crate::agent::{Agent as _, Stdin};
 use crate::ask::{Ask, Permission, Question};
-use crate::event::{Said, Verdict};
+use crate::event::{AgentEvent, AgentVerdict};
 use crate::job::{Job, Resume};
-use crate::listener::{Heard, Listener};
+use crate::listener::{Listener, Reaction};
 
 const OURS: &str = "s-1";
 
@@ -57,7 +57,7 @@ struct Talk {
     job: Job,
     client: Client,
     judge: Judge,
-    said: Vec<Said>,
+    said: Vec<AgentEvent>,
     sent: Vec<Value>,
     hung_up: bool,
 }
@@ -100,7 +100,7 @@ impl Talk {
     }
 
     fn line(&mut self, line: &[u8]) -> Vec<Value> {
-        let Heard {
+        let Reaction {
             said,
             answer,
             hang_up,
@@ -148,12 +148,12 @@ impl Talk {
     }
 
     #[track_caller]
-    fn verdict(&self) -> &Verdict {
-        let verdicts: Vec<&Verdict> = self
+    fn verdict(&self) -> &AgentVerdict {
+        let verdicts: Vec<&AgentVerdict> = self
             .said
             .iter()
             .filter_map(|said| match said {
-                Said::Result { verdict } => Some(verdict),
+                AgentEvent::Result { verdict } => Some(verdict),
                 _ => None,
             })
             .collect();
@@ -163,7 +163,7 @@ impl Talk {
 
     fn used(&self) -> (Tokens, Option<Usd>, u64) {
         let last = self.said.iter().rev().find_map(|said| match said {
-            Said::Usage {
+            AgentEvent::Usage {
                 tokens,
                 cost_usd,
                 turns,
@@ -234,7 +234,7 @@ fn g5_a_session_is_begun_told_what_to_do_and_closed() {
             "params": { "sessionId": OURS, "prompt": [{ "type": "text", "text": "do it" }] } })]
     );
     assert!(
-        matches!(&talk.said[..], [Said::Started { session_id: Some(id), model: Some(model) }] if id == OURS && model == "m")
+        matches!(&talk.said[..], [AgentEvent::Started { session_id: Some(id), model: Some(model) }] if id == OURS && model == "m")
     );
     talk.update(
         json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": "all " } }),
@@ -274,7 +274,7 @@ fn g7_each_stop_reason_has_its_verdict() {
     let mut talk = Talk::at_work();
     let said = talk.client.end();
     assert!(
-        matches!(&said[..], [Said::Result { verdict }] if verdict.is_error && verdict.session_id.as_deref() == Some(OURS))
+        matches!(&said[..], [AgentEvent::Result { verdict }] if verdict.is_error && verdict.session_id.as_deref() == Some(OURS))
     );
 }
 
@@ -528,7 +528,7 @@ fn f9_an_edit_in_the_worktree_is_allowed_once_unless_somebody_has_the_file() {
         "a.txt is locked by agent:bob"
     );
     assert!(talk.said.iter().any(
-        |said| matches!(said, Said::Denied { name, reason } if name == "edit" && reason.contains("bob"))
+        |said| matches!(said, AgentEvent::Denied { name, reason } if name == "edit" && reason.contains("bob"))
     ));
     // It may end its turn without knowing why.
     let sent = talk.result(3, json!({ "stopReason": "end_turn" }));
@@ -860,7 +860,7 @@ fn g7_nothing_of_another_session_or_out_of_turn_is_believed() {
     let new = &talk.said[before..];
     assert_eq!(new.len(), strange.len() + 5, "{new:#?}");
     assert!(
-        new.iter().all(|said| matches!(said, Said::Unknown { .. })),
+        new.iter().all(|said| matches!(said, AgentEvent::Unknown { .. })),
         "{new:#?}"
     );
     talk.result(3, json!({ "stopReason": "end_turn" }));
@@ -1016,14 +1016,17 @@ fn g7_recorded_conversations_say_what_they_say() {
             "{file}"
         );
         assert!(
-            !talk.said.iter().any(|said| matches!(said, Said::Unknown { .. })),
+            !talk
+                .said
+                .iter()
+                .any(|said| matches!(said, AgentEvent::Unknown { .. })),
             "{file}: {:#?}",
             talk.said
         );
         let done = talk
             .said
             .iter()
-            .filter(|said| matches!(said, Said::ToolDone { failed: false, .. }))
+            .filter(|said| matches!(said, AgentEvent::ToolDone { failed: false, .. }))
             .count();
         assert_eq!(done, rules.len() * 2, "{file}: {:#?}", talk.said);
     }
@@ -1046,7 +1049,7 @@ fn g7_what_is_remembered_about_tools_is_bounded_in_bytes() {
             json!({ "sessionUpdate": "tool_call", "toolCallId": format!("t{n}"), "kind": "edit", "rawInput": input }),
         );
     }
-    let beyond = |said: &&Said| matches!(said, Said::Unknown { line } if line.contains("beyond"));
+    let beyond = |said: &&AgentEvent| matches!(said, AgentEvent::Unknown { line } if line.contains("beyond"));
     let beyond = talk.said.iter().filter(beyond).count();
     assert!((30..40).contains(&beyond), "{beyond}");
     // What is said again takes the place of what was said before, and what has ended makes room.
@@ -1063,7 +1066,10 @@ fn g7_what_is_remembered_about_tools_is_bounded_in_bytes() {
         }
     }
     assert!(
-        !talk.said.iter().any(|said| matches!(said, Said::Unknown { .. })),
+        !talk
+            .said
+            .iter()
+            .any(|said| matches!(said, AgentEvent::Unknown { .. })),
         "{:?}",
         talk.said.len()
     );

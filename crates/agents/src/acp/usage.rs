@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::wire::{Cost, Prompted, TurnUsage};
 
 #[derive(Debug, Default)]
-pub struct Spent {
+pub struct AcpUsage {
     resumed: bool,
     /// What the session had cost when this attempt began, if that is known.
     before: Option<Usd>,
@@ -23,7 +23,7 @@ pub struct Spent {
     speaking: bool,
 }
 
-impl Spent {
+impl AcpUsage {
     pub fn new(resumed: bool, before: Option<Usd>) -> Self {
         Self {
             resumed,

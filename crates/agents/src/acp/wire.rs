@@ -66,7 +66,7 @@ pub fn place(dir: &Path, servers: &Value, session: Option<&str>) -> Value {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct RpcAnswer<'a> {
     jsonrpc: &'static str,
     id: &'a RawValue,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,7 +84,7 @@ pub fn chosen(id: &RawValue, option: Option<&str>, why: Option<&str>) -> Vec<u8>
     if let Some(why) = why {
         result["_meta"] = json!({ "jit": { "reason": why } });
     }
-    line(&Answer {
+    line(&RpcAnswer {
         jsonrpc: "2.0",
         id,
         result: Some(result),
@@ -93,7 +93,7 @@ pub fn chosen(id: &RawValue, option: Option<&str>, why: Option<&str>) -> Vec<u8>
 }
 
 pub fn refused(id: &RawValue, code: i64, message: &str) -> Vec<u8> {
-    line(&Answer {
+    line(&RpcAnswer {
         jsonrpc: "2.0",
         id,
         result: None,
@@ -124,11 +124,11 @@ fn there<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, D:
 /// A request of which the end is missing, or that is broken: who asks, and for what.
 pub fn beginning(line: &[u8]) -> Option<(Box<RawValue>, String)> {
     #[derive(Default)]
-    struct Found {
+    struct RequestHead {
         id: Option<Box<RawValue>>,
         method: Option<String>,
     }
-    struct Into<'a>(&'a mut Found);
+    struct Into<'a>(&'a mut RequestHead);
     impl<'de> Visitor<'de> for Into<'_> {
         type Value = ();
 
@@ -147,7 +147,7 @@ pub fn beginning(line: &[u8]) -> Option<(Box<RawValue>, String)> {
             Ok(())
         }
     }
-    let mut found = Found::default();
+    let mut found = RequestHead::default();
     let mut from = serde_json::Deserializer::from_slice(line);
     // It does not end, or not well: what was found on the way counts.
     let _ = from.deserialize_map(Into(&mut found));
@@ -206,11 +206,11 @@ pub struct Opened {
 #[serde(rename_all = "camelCase")]
 pub struct Modes {
     #[serde(default)]
-    pub available_modes: Vec<Mode>,
+    pub available_modes: Vec<SessionMode>,
 }
 
 #[derive(Debug, Read)]
-pub struct Mode {
+pub struct SessionMode {
     pub id: String,
 }
 
@@ -292,7 +292,7 @@ pub struct TurnUsage {
 /// Of a notification or a question: whose it is.
 #[derive(Debug, Read)]
 #[serde(rename_all = "camelCase")]
-pub struct Whose<'a> {
+pub struct SessionParams<'a> {
     #[serde(borrow)]
     pub session_id: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -321,7 +321,7 @@ pub struct Content {
 }
 
 #[derive(Debug, Read)]
-pub struct Plan {
+pub struct PlanUpdate {
     #[serde(default)]
     pub entries: Vec<PlanEntry>,
 }

@@ -97,20 +97,20 @@ pub fn can_use_tool(id: &str, input: &RawValue, permission: &Permission) -> Vec<
 
 fn answer(id: &str, response: &impl Serialize) -> Vec<u8> {
     #[derive(Serialize)]
-    struct Line<'a, T> {
+    struct ControlResponse<'a, T> {
         #[serde(rename = "type")]
         kind: &'static str,
-        response: Response<'a, T>,
+        response: ResponseBody<'a, T>,
     }
     #[derive(Serialize)]
-    struct Response<'a, T> {
+    struct ResponseBody<'a, T> {
         subtype: &'static str,
         request_id: &'a str,
         response: &'a T,
     }
-    line(&Line {
+    line(&ControlResponse {
         kind: "control_response",
-        response: Response {
+        response: ResponseBody {
             subtype: "success",
             request_id: id,
             response,

@@ -19,15 +19,15 @@ use serde_json::value::RawValue;
 
 use super::control;
 use super::stream::{
-    ApiRetry, Assistant, CanUseTool, ControlRequest, ControlResponse, Head, HookCallback, Init, Outcome,
+    ApiRetry, Assistant, CanUseTool, ControlRequest, ControlResponse, HookCallback, Init, LineHead, Outcome,
     Part, PermissionDenied, RateLimitEvent, StreamEvent, UsageAnswer, User,
 };
-use super::usage::Spent;
+use super::usage::ClaudeUsage;
 use crate::agent::prompt_of;
 use crate::ask::{Ask, Permission, Question};
-use crate::event::{Limited, Said, Verdict};
+use crate::event::{AgentEvent, AgentVerdict, Limited};
 use crate::job::Job;
-use crate::listener::{Heard, Listener};
+use crate::listener::{Listener, Reaction};
 use crate::rate_limit;
 use crate::text::{short, short_bytes};
 
@@ -54,23 +54,23 @@ const QUIET_SYSTEM: &[&str] = &[
 ];
 
 #[derive(Debug)]
-pub struct Stream {
+pub struct ClaudeListener {
     /// What is said once it is known where the session stood; nothing where it was said at the start.
     prompt: Option<String>,
     /// The session that was told of last.
     /// Its own, as far as that is known: chosen by whoever started it, or the first that it named.
     session: Option<String>,
     began: bool,
-    spent: Spent,
+    spent: ClaudeUsage,
     /// What was last said of it.
-    told: Option<Said>,
+    told: Option<AgentEvent>,
     /// Names of the tools in use, by their ids.
     tools: HashMap<String, String>,
     /// Ids of those whose refusal was told.
     denied: HashSet<String>,
     /// Where it stood when a tool was last about to be used: it does not say so when it would ask its user.
     cwd: Option<PathBuf>,
-    asks: Asks,
+    asks: UsageQuestions,
     retrying: Option<ApiRetry>,
     /// When a subscription that is used up begins anew: wall clock, milliseconds.
     resets_at: Option<i64>,
@@ -80,7 +80,7 @@ pub struct Stream {
 
 /// Questions of ours about what was used.
 #[derive(Debug)]
-struct Asks {
+struct UsageQuestions {
     /// It answers them.
     can: bool,
     number: u64,
@@ -89,14 +89,14 @@ struct Asks {
     last: Option<Instant>,
 }
 
-impl Asks {
+impl UsageQuestions {
     fn is_time(&self) -> bool {
         let waited = self.last.is_none_or(|last| last.elapsed() >= PAUSE);
         self.can && !self.under_way && (!self.slow || waited)
     }
 }
 
-impl Stream {
+impl ClaudeListener {
     pub fn of(job: &Job) -> Self {
         let two_way = !job.one_shot;
         let waits = two_way && job.resume.is_some();
@@ -108,12 +108,12 @@ impl Stream {
                 _ => job.session.clone(),
             },
             began: false,
-            spent: Spent::new(job.resume.is_some(), job.cost_before),
+            spent: ClaudeUsage::new(job.resume.is_some(), job.cost_before),
             told: None,
             tools: HashMap::new(),
             denied: HashSet::new(),
             cwd: None,
-            asks: Asks {
+            asks: UsageQuestions {
                 can: two_way,
                 number: 0,
                 under_way: waits,
@@ -127,8 +127,8 @@ impl Stream {
         }
     }
 
-    fn event(&mut self, line: &[u8], heard: &mut Heard, ask: &mut dyn Ask) -> serde_json::Result<()> {
-        let head: Head<'_> = serde_json::from_slice(line)?;
+    fn event(&mut self, line: &[u8], heard: &mut Reaction, ask: &mut dyn Ask) -> serde_json::Result<()> {
+        let head: LineHead<'_> = serde_json::from_slice(line)?;
         if let (Some(own), Some(named)) = (&self.session, head.session_id.as_deref())
             && !named.is_empty()
             && own != named
@@ -154,19 +154,19 @@ impl Stream {
         Ok(())
     }
 
-    fn init(&mut self, init: Init, heard: &mut Heard) {
+    fn init(&mut self, init: Init, heard: &mut Reaction) {
         // It says so again before each turn.
         if !std::mem::replace(&mut self.began, true) || self.session.is_none() {
             self.session.clone_from(&init.session_id);
-            heard.said.push(Said::Started {
+            heard.said.push(AgentEvent::Started {
                 session_id: init.session_id,
                 model: init.model,
             });
         }
     }
 
-    fn api_retry(&mut self, retry: ApiRetry, heard: &mut Heard) {
-        heard.said.push(Said::Retrying {
+    fn api_retry(&mut self, retry: ApiRetry, heard: &mut Reaction) {
+        heard.said.push(AgentEvent::Retrying {
             why: short(retry.error.as_deref().unwrap_or("unknown"), 60),
             attempt: retry.attempt,
             delay_ms: retry.retry_delay_ms.clamp(0.0, 1e12) as u64,
@@ -187,35 +187,35 @@ impl Stream {
         };
     }
 
-    fn permission_denied(&mut self, denied: PermissionDenied, heard: &mut Heard) {
+    fn permission_denied(&mut self, denied: PermissionDenied, heard: &mut Reaction) {
         self.deny(denied.tool_use_id, &denied.tool_name, &denied.message, heard);
     }
 
-    fn deny(&mut self, id: Option<String>, tool: &str, reason: &str, heard: &mut Heard) {
+    fn deny(&mut self, id: Option<String>, tool: &str, reason: &str, heard: &mut Reaction) {
         let new = match id {
             Some(id) if self.denied.len() < REMEMBERED => self.denied.insert(id),
             _ => true,
         };
         if new {
-            heard.said.push(Said::Denied {
+            heard.said.push(AgentEvent::Denied {
                 name: short(tool, 100),
                 reason: short(reason, TEXT),
             });
         }
     }
 
-    fn assistant(&mut self, assistant: &Assistant<'_>, heard: &mut Heard) {
+    fn assistant(&mut self, assistant: &Assistant<'_>, heard: &mut Reaction) {
         let message = &assistant.message;
         for part in &message.content {
             match (&*part.kind, &part.text, &part.name) {
-                ("text", Some(text), _) if !text.trim().is_empty() => heard.said.push(Said::Text {
+                ("text", Some(text), _) if !text.trim().is_empty() => heard.said.push(AgentEvent::Text {
                     text: short(text.trim(), TEXT),
                 }),
                 ("tool_use", _, Some(name)) => {
                     if let Some(id) = part.id.clone().filter(|_| self.tools.len() < REMEMBERED) {
                         self.tools.insert(id, name.clone());
                     }
-                    heard.said.push(Said::Tool {
+                    heard.said.push(AgentEvent::Tool {
                         name: short(name, 100),
                         detail: part.input.map(telling).unwrap_or_default(),
                     });
@@ -238,7 +238,7 @@ impl Stream {
         }
     }
 
-    fn user(&mut self, user: &User<'_>, heard: &mut Heard) -> serde_json::Result<()> {
+    fn user(&mut self, user: &User<'_>, heard: &mut Reaction) -> serde_json::Result<()> {
         if user.is_replay || !user.message.content.get().starts_with('[') {
             return Ok(());
         }
@@ -256,7 +256,7 @@ impl Stream {
             if decision == Some("reject") {
                 self.deny(Some(id.to_owned()), &name, &words(), heard);
             } else {
-                heard.said.push(Said::ToolDone {
+                heard.said.push(AgentEvent::ToolDone {
                     name: short(&name, 100),
                     failed,
                     detail: match failed {
@@ -278,7 +278,7 @@ impl Stream {
         }
     }
 
-    fn result(&mut self, outcome: Outcome<'_>, heard: &mut Heard) {
+    fn result(&mut self, outcome: Outcome<'_>, heard: &mut Reaction) {
         self.ended = true;
         self.spent.result(&outcome);
         self.tell_usage(heard);
@@ -287,12 +287,12 @@ impl Stream {
             blame(&mut verdict, self.retrying.as_ref());
         }
         self.limit(&mut verdict);
-        heard.said.push(Said::Result { verdict });
+        heard.said.push(AgentEvent::Result { verdict });
         heard.hang_up = true;
     }
 
     /// Whether it failed because too much was asked, and until when it is so.
-    fn limit(&self, verdict: &mut Verdict) {
+    fn limit(&self, verdict: &mut AgentVerdict) {
         if !verdict.is_error {
             return;
         }
@@ -310,7 +310,7 @@ impl Stream {
         }
     }
 
-    fn ask_usage(&mut self, heard: &mut Heard) {
+    fn ask_usage(&mut self, heard: &mut Reaction) {
         if self.asks.is_time() {
             self.asks.number += 1;
             self.asks.under_way = true;
@@ -321,8 +321,8 @@ impl Stream {
         }
     }
 
-    fn tell_usage(&mut self, heard: &mut Heard) {
-        let said = Said::Usage {
+    fn tell_usage(&mut self, heard: &mut Reaction) {
+        let said = AgentEvent::Usage {
             tokens: self.spent.tokens(),
             cost_usd: self.spent.cost(),
             turns: self.spent.turns(),
@@ -334,12 +334,12 @@ impl Stream {
         }
     }
 
-    fn answered(&mut self, answer: &ControlResponse<'_>, heard: &mut Heard) {
+    fn answered(&mut self, answer: &ControlResponse<'_>, heard: &mut Reaction) {
         let answer = &answer.response;
         let failed = answer.subtype.as_deref() != Some("success");
         if failed && answer.request_id == "initialize" {
             let why = short(answer.error.as_deref().unwrap_or("no reason given"), DETAIL);
-            heard.said.push(Said::Note {
+            heard.said.push(AgentEvent::Note {
                 text: format!("claude does not take our questions: {why}"),
             });
         }
@@ -366,13 +366,13 @@ impl Stream {
         }
     }
 
-    fn asked(&mut self, request: &ControlRequest<'_>, heard: &mut Heard, ask: &mut dyn Ask) {
+    fn asked(&mut self, request: &ControlRequest<'_>, heard: &mut Reaction, ask: &mut dyn Ask) {
         #[derive(Deserialize)]
-        struct Kind {
+        struct RequestKind {
             subtype: String,
         }
         let (id, body) = (&request.request_id, request.request.get());
-        let kind = serde_json::from_str::<Kind>(body).map(|kind| kind.subtype);
+        let kind = serde_json::from_str::<RequestKind>(body).map(|kind| kind.subtype);
         match kind.as_deref() {
             Ok("hook_callback") => self.before_tool(id, body, heard, ask),
             Ok("can_use_tool") => self.can_use_tool(id, body, heard, ask),
@@ -382,7 +382,7 @@ impl Stream {
         }
     }
 
-    fn before_tool(&mut self, id: &str, body: &str, heard: &mut Heard, ask: &mut dyn Ask) {
+    fn before_tool(&mut self, id: &str, body: &str, heard: &mut Reaction, ask: &mut dyn Ask) {
         let permission = match serde_json::from_str::<HookCallback<'_>>(body) {
             Ok(call) if call.callback_id.as_deref() == Some(control::BEFORE_TOOL) => {
                 let permission = ask.may(&Question {
@@ -401,7 +401,7 @@ impl Stream {
         heard.answer.extend(control::before_tool(id, &permission));
     }
 
-    fn can_use_tool(&mut self, id: &str, body: &str, heard: &mut Heard, ask: &mut dyn Ask) {
+    fn can_use_tool(&mut self, id: &str, body: &str, heard: &mut Reaction, ask: &mut dyn Ask) {
         let call = match serde_json::from_str::<CanUseTool<'_>>(body) {
             Ok(call) => call,
             Err(_) => {
@@ -425,10 +425,10 @@ impl Stream {
     }
 }
 
-impl Listener for Stream {
-    fn line(&mut self, line: &[u8], ask: &mut dyn Ask) -> Heard {
+impl Listener for ClaudeListener {
+    fn line(&mut self, line: &[u8], ask: &mut dyn Ask) -> Reaction {
         let line = line.trim_ascii();
-        let mut heard = Heard::default();
+        let mut heard = Reaction::default();
         if line.is_empty() {
             return heard;
         }
@@ -441,8 +441,8 @@ impl Listener for Stream {
         heard
     }
 
-    fn end(&mut self) -> Vec<Said> {
-        let mut heard = Heard::default();
+    fn end(&mut self) -> Vec<AgentEvent> {
+        let mut heard = Reaction::default();
         if self.ended {
             return heard.said;
         }
@@ -450,21 +450,21 @@ impl Listener for Stream {
             self.tell_usage(&mut heard);
         }
         if let Some(retry) = &self.retrying {
-            let mut verdict = Verdict {
+            let mut verdict = AgentVerdict {
                 is_error: true,
                 session_id: self.session.clone(),
-                ..Verdict::default()
+                ..AgentVerdict::default()
             };
             blame(&mut verdict, Some(retry));
             self.limit(&mut verdict);
-            heard.said.push(Said::Result { verdict });
+            heard.said.push(AgentEvent::Result { verdict });
         }
         heard.said
     }
 }
 
 /// It failed because the model did not answer.
-fn blame(verdict: &mut Verdict, retry: Option<&ApiRetry>) {
+fn blame(verdict: &mut AgentVerdict, retry: Option<&ApiRetry>) {
     let Some(retry) = retry else {
         return;
     };
@@ -478,7 +478,7 @@ fn is_passing(status: Option<u16>) -> bool {
     status.is_none_or(|status| matches!(status, 408 | 429 | 500..=599))
 }
 
-fn verdict(outcome: Outcome<'_>) -> Verdict {
+fn verdict(outcome: Outcome<'_>) -> AgentVerdict {
     let text = match outcome.result {
         Some(text) => text,
         None => outcome.errors.join("\n"),
@@ -493,7 +493,7 @@ fn verdict(outcome: Outcome<'_>) -> Verdict {
     let is_error = outcome.is_error.unwrap_or(true) || !matches!(&*reason, "completed" | "success");
     let broken =
         matches!(&*reason, "api_error" | "aborted_streaming") || text.to_lowercase().contains("overloaded");
-    Verdict {
+    AgentVerdict {
         is_error,
         retryable: is_error
             && match outcome.api_error_status {
@@ -509,8 +509,8 @@ fn verdict(outcome: Outcome<'_>) -> Verdict {
     }
 }
 
-fn unknown(line: &[u8]) -> Said {
-    Said::Unknown {
+fn unknown(line: &[u8]) -> AgentEvent {
+    AgentEvent::Unknown {
         line: short_bytes(line, UNKNOWN),
     }
 }

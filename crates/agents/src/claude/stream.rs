@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 /// Enough of a line to tell what it is.
 #[derive(Debug, Deserialize)]
-pub struct Head<'a> {
+pub struct LineHead<'a> {
     #[serde(rename = "type", borrow)]
     pub kind: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -100,7 +100,7 @@ pub struct Part<'a> {
 #[derive(Debug, Deserialize)]
 pub struct User<'a> {
     #[serde(borrow)]
-    pub message: Told<'a>,
+    pub message: UserMessage<'a>,
     #[serde(default, rename = "isReplay")]
     pub is_replay: bool,
     #[serde(default)]
@@ -108,7 +108,7 @@ pub struct User<'a> {
 }
 
 #[derive(Debug, Deserialize)]
-pub struct Told<'a> {
+pub struct UserMessage<'a> {
     /// A text, or parts.
     #[serde(borrow)]
     pub content: &'a RawValue,
@@ -117,11 +117,11 @@ pub struct Told<'a> {
 #[derive(Debug, Deserialize)]
 pub struct ResultMeta {
     pub id: Option<String>,
-    pub permission_decision: Option<Decision>,
+    pub permission_decision: Option<PermissionDecision>,
 }
 
 #[derive(Debug, Deserialize)]
-pub struct Decision {
+pub struct PermissionDecision {
     pub decision: Option<String>,
 }
 

@@ -79,7 +79,7 @@ fn larger(a: Tokens, b: Tokens) -> Tokens {
 }
 
 #[derive(Debug)]
-pub struct Spent {
+pub struct ClaudeUsage {
     /// The session's totals when this attempt began.
     base: Option<Amount>,
     resumed: bool,
@@ -96,7 +96,7 @@ pub struct Spent {
     cost: Option<Usd>,
 }
 
-impl Spent {
+impl ClaudeUsage {
     pub fn new(resumed: bool, cost_before: Option<Usd>) -> Self {
         Self {
             base: (!resumed).then(Amount::default),
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn g9_parts_of_a_message_are_counted_once_and_the_larger_count_stays() {
-        let mut spent = Spent::new(false, None);
+        let mut spent = ClaudeUsage::new(false, None);
         assert!(spent.message("a", &usage(100, 1), true));
         assert!(!spent.message("a", &usage(100, 1), true));
         assert!(!spent.message("a", &usage(0, 20), true));
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn g9_only_what_came_after_the_beginning_is_this_attempts() {
-        let mut spent = Spent::new(true, Some(Usd(1)));
+        let mut spent = ClaudeUsage::new(true, Some(Usd(1)));
         spent.totals(&session(900, 90, 9.0));
         assert_eq!(spent.cost(), None, "where it began is not known yet");
         spent.began(&session(700, 140, 0.0056));
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn g9_without_a_beginning_the_result_or_our_memory_tells() {
         let result = r#"{"num_turns":1,"total_cost_usd":0.0096,"usage":{"input_tokens":100,"output_tokens":20},"modelUsage":{"m":{"inputTokens":1200,"outputTokens":240,"costUSD":0.0096}}}"#;
-        let mut spent = Spent::new(true, Some(Usd(8_800)));
+        let mut spent = ClaudeUsage::new(true, Some(Usd(8_800)));
         spent.result(&serde_json::from_str(result).expect("a result"));
         assert_eq!((spent.cost(), spent.turns()), (Some(Usd(800)), 1));
         assert_eq!(
@@ -266,10 +266,10 @@ mod tests {
                 output: 20
             }
         );
-        let mut spent = Spent::new(true, None);
+        let mut spent = ClaudeUsage::new(true, None);
         spent.result(&serde_json::from_str(result).expect("a result"));
         assert_eq!(spent.cost(), None, "it would be another attempt's");
-        let mut spent = Spent::new(false, None);
+        let mut spent = ClaudeUsage::new(false, None);
         spent.result(&serde_json::from_str(result).expect("a result"));
         assert_eq!(spent.cost(), Some(Usd(9_600)));
     }

@@ -18,9 +18,9 @@ use jit_os::clock;
 use serde::Deserialize;
 
 use crate::ask::Ask;
-use crate::event::{Meter, Said, Verdict};
+use crate::event::{AgentEvent, AgentVerdict, Meter};
 use crate::job::Job;
-use crate::listener::{Heard, Listener};
+use crate::listener::{Listener, Reaction};
 use crate::model_errors;
 use crate::price::{self, Price};
 use crate::text::{short, short_bytes};
@@ -36,7 +36,7 @@ const REMEMBERED: usize = 10_000;
 const LONGEST_ID: usize = 200;
 
 #[derive(Debug)]
-pub struct Stream {
+pub struct CodexListener {
     thread: Option<String>,
     model: Option<String>,
     price: Option<Price>,
@@ -56,12 +56,12 @@ pub struct Stream {
 }
 
 #[derive(Deserialize)]
-struct Event {
+struct CodexEvent {
     #[serde(rename = "type")]
     kind: String,
     thread_id: Option<String>,
-    item: Option<Item>,
-    usage: Option<Usage>,
+    item: Option<CodexItem>,
+    usage: Option<CodexUsage>,
     message: Option<String>,
     error: Option<Failed>,
 }
@@ -73,7 +73,7 @@ struct Failed {
 }
 
 #[derive(Deserialize)]
-struct Item {
+struct CodexItem {
     #[serde(default)]
     id: String,
     #[serde(rename = "type", default)]
@@ -90,7 +90,7 @@ struct Item {
     #[serde(default)]
     status: String,
     #[serde(default)]
-    changes: Vec<Change>,
+    changes: Vec<FileChange>,
     #[serde(default)]
     server: String,
     #[serde(default)]
@@ -100,13 +100,13 @@ struct Item {
 }
 
 #[derive(Deserialize)]
-struct Change {
+struct FileChange {
     #[serde(default)]
     path: String,
 }
 
 #[derive(Deserialize)]
-struct Usage {
+struct CodexUsage {
     #[serde(default, deserialize_with = "count")]
     input_tokens: u64,
     #[serde(default, deserialize_with = "count")]
@@ -115,7 +115,7 @@ struct Usage {
     output_tokens: u64,
 }
 
-impl Item {
+impl CodexItem {
     /// Its name and what is most telling about it, if it is a tool.
     fn tool(&self) -> Option<(String, String)> {
         let line = |text: &str| short(text.trim().lines().next().unwrap_or_default(), DETAIL);
@@ -145,7 +145,7 @@ impl Item {
     }
 }
 
-impl Stream {
+impl CodexListener {
     pub fn of(job: &Job) -> Self {
         Self {
             thread: None,
@@ -163,7 +163,7 @@ impl Stream {
         }
     }
 
-    fn event(&mut self, event: Event, line: &[u8], said: &mut Vec<Said>) {
+    fn event(&mut self, event: CodexEvent, line: &[u8], said: &mut Vec<AgentEvent>) {
         let foreign = match (&self.thread, &event.thread_id) {
             (Some(own), Some(named)) => own != named,
             _ => false,
@@ -188,19 +188,19 @@ impl Stream {
         }
     }
 
-    fn started(&mut self, id: Option<String>, said: &mut Vec<Said>) {
+    fn started(&mut self, id: Option<String>, said: &mut Vec<AgentEvent>) {
         if self.thread.is_some() || id.is_none() {
             return;
         }
         self.thread = id.map(|id| short(&id, 100));
-        said.push(Said::Started {
+        said.push(AgentEvent::Started {
             session_id: self.thread.clone(),
             model: self.model.clone(),
         });
     }
 
     /// Something of the model's.
-    fn model_spoke(&mut self, said: &mut Vec<Said>) {
+    fn model_spoke(&mut self, said: &mut Vec<AgentEvent>) {
         self.trouble = None;
         if std::mem::take(&mut self.anew) {
             self.turns += 1;
@@ -208,20 +208,20 @@ impl Stream {
         }
     }
 
-    fn begun(&mut self, item: &Item, said: &mut Vec<Said>) {
+    fn begun(&mut self, item: &CodexItem, said: &mut Vec<AgentEvent>) {
         let Some((name, detail)) = item.tool() else { return };
         self.model_spoke(said);
         if self.tools.len() < REMEMBERED && item.id.len() <= LONGEST_ID {
             self.tools.insert(item.id.clone());
         }
-        said.push(Said::Tool { name, detail });
+        said.push(AgentEvent::Tool { name, detail });
     }
 
-    fn done(&mut self, item: &Item, said: &mut Vec<Said>) {
+    fn done(&mut self, item: &CodexItem, said: &mut Vec<AgentEvent>) {
         if let Some((name, detail)) = item.tool() {
             if !self.tools.remove(&item.id) {
                 self.model_spoke(said);
-                said.push(Said::Tool {
+                said.push(AgentEvent::Tool {
                     name: name.clone(),
                     detail,
                 });
@@ -230,12 +230,12 @@ impl Stream {
             return match item.status.as_str() {
                 "declined" => {
                     self.denials = self.denials.saturating_add(1);
-                    said.push(Said::Denied {
+                    said.push(AgentEvent::Denied {
                         name,
                         reason: short(item.aggregated_output.trim(), DETAIL),
                     });
                 }
-                _ => said.push(Said::ToolDone {
+                _ => said.push(AgentEvent::ToolDone {
                     name,
                     failed: item.failed(),
                     detail: match item.failed() {
@@ -249,22 +249,22 @@ impl Stream {
             "agent_message" | "plan" => {
                 self.model_spoke(said);
                 self.words = short(item.text.trim(), TEXT);
-                said.push(Said::Text {
+                said.push(AgentEvent::Text {
                     text: self.words.clone(),
                 });
             }
             // What went wrong without an end.
-            "error" => said.push(Said::Text {
+            "error" => said.push(AgentEvent::Text {
                 text: short(item.message.trim(), TEXT),
             }),
             _ => {}
         }
     }
 
-    fn troubled(&mut self, message: String, said: &mut Vec<Said>) {
+    fn troubled(&mut self, message: String, said: &mut Vec<AgentEvent>) {
         if let Some((number, why)) = retry(&message) {
-            said.push(Said::Retrying {
-                why: model_errors::verdict(why, clock::wall_ms()).reason,
+            said.push(AgentEvent::Retrying {
+                why: model_errors::classify(why, clock::wall_ms()).reason,
                 attempt: number,
                 delay_ms: 0,
             });
@@ -272,7 +272,7 @@ impl Stream {
         self.trouble = Some(message);
     }
 
-    fn used(&mut self, usage: Option<Usage>, said: &mut Vec<Said>) {
+    fn used(&mut self, usage: Option<CodexUsage>, said: &mut Vec<AgentEvent>) {
         if let Some(usage) = usage {
             self.meter = Some(Meter {
                 input: usage.input_tokens,
@@ -283,9 +283,9 @@ impl Stream {
         }
     }
 
-    fn tell_usage(&self, said: &mut Vec<Said>) {
+    fn tell_usage(&self, said: &mut Vec<AgentEvent>) {
         let used = self.meter.map(|meter| meter.since(self.before));
-        said.push(Said::Usage {
+        said.push(AgentEvent::Usage {
             tokens: used.unwrap_or_default().tokens(),
             cost_usd: used.and_then(|used| Some(self.price.as_ref()?.of(used))),
             turns: self.turns,
@@ -293,45 +293,45 @@ impl Stream {
         });
     }
 
-    fn completed(&mut self, usage: Option<Usage>, said: &mut Vec<Said>) {
+    fn completed(&mut self, usage: Option<CodexUsage>, said: &mut Vec<AgentEvent>) {
         self.used(usage, said);
         self.ended = true;
-        said.push(Said::Result {
-            verdict: Verdict {
+        said.push(AgentEvent::Result {
+            verdict: AgentVerdict {
                 reason: "completed".to_owned(),
                 text: self.words.clone(),
                 session_id: self.thread.clone(),
                 denials: self.denials,
-                ..Verdict::default()
+                ..AgentVerdict::default()
             },
         });
     }
 
-    fn failed(&mut self, words: &str, said: &mut Vec<Said>) {
+    fn failed(&mut self, words: &str, said: &mut Vec<AgentEvent>) {
         self.ended = true;
         let verdict = self.refusal(words);
-        said.push(Said::Result { verdict });
+        said.push(AgentEvent::Result { verdict });
     }
 
-    fn refusal(&self, words: &str) -> Verdict {
+    fn refusal(&self, words: &str) -> AgentVerdict {
         let words = match words.trim() {
             "" => self.trouble.as_deref().unwrap_or_default(),
             words => words,
         };
-        Verdict {
+        AgentVerdict {
             session_id: self.thread.clone(),
             denials: self.denials,
-            ..model_errors::verdict(words, clock::wall_ms())
+            ..model_errors::classify(words, clock::wall_ms())
         }
     }
 }
 
-impl Listener for Stream {
-    fn line(&mut self, line: &[u8], _: &mut dyn Ask) -> Heard {
+impl Listener for CodexListener {
+    fn line(&mut self, line: &[u8], _: &mut dyn Ask) -> Reaction {
         let line = line.trim_ascii();
-        let mut heard = Heard::default();
+        let mut heard = Reaction::default();
         if !line.is_empty() {
-            match serde_json::from_slice::<Event>(line) {
+            match serde_json::from_slice::<CodexEvent>(line) {
                 Ok(event) => self.event(event, line, &mut heard.said),
                 Err(_) => heard.said.push(unknown(line)),
             }
@@ -339,7 +339,7 @@ impl Listener for Stream {
         heard
     }
 
-    fn end(&mut self) -> Vec<Said> {
+    fn end(&mut self) -> Vec<AgentEvent> {
         let mut said = Vec::new();
         if let (false, Some(words)) = (self.ended, self.trouble.clone()) {
             self.failed(&words, &mut said);
@@ -347,7 +347,7 @@ impl Listener for Stream {
         said
     }
 
-    fn exited(&mut self, code: Option<i32>, stderr: &str) -> Option<Verdict> {
+    fn exited(&mut self, code: Option<i32>, stderr: &str) -> Option<AgentVerdict> {
         if code.is_none_or(|code| code == 0) {
             return None;
         }
@@ -368,8 +368,8 @@ fn retry(message: &str) -> Option<(u32, &str)> {
     Some((number.parse().ok()?, rest))
 }
 
-fn unknown(line: &[u8]) -> Said {
-    Said::Unknown {
+fn unknown(line: &[u8]) -> AgentEvent {
+    AgentEvent::Unknown {
         line: short_bytes(line, UNKNOWN),
     }
 }

@@ -17,9 +17,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::ask::Ask;
-use crate::event::{Meter, Said, Verdict};
+use crate::event::{AgentEvent, AgentVerdict, Meter};
 use crate::job::Job;
-use crate::listener::{Heard, Listener};
+use crate::listener::{Listener, Reaction};
 use crate::model_errors;
 use crate::price::{self, Price};
 use crate::text::{short, short_bytes};
@@ -38,7 +38,7 @@ const LONGEST_ID: usize = 200;
 const KINDS: &[&str] = &["init", "message", "tool_use", "tool_result", "error", "result"];
 
 #[derive(Debug)]
-pub struct Stream {
+pub struct GeminiListener {
     session: Option<String>,
     model: Option<String>,
     prices: Vec<Price>,
@@ -55,7 +55,7 @@ pub struct Stream {
 }
 
 #[derive(Deserialize)]
-struct Event<'a> {
+struct GeminiEvent<'a> {
     #[serde(rename = "type")]
     kind: String,
     session_id: Option<String>,
@@ -85,14 +85,14 @@ struct Event<'a> {
 }
 
 #[derive(Deserialize, Default)]
-struct Trouble {
+struct GeminiError {
     #[serde(default, rename = "type")]
     kind: String,
     #[serde(default)]
     message: String,
 }
 
-impl Trouble {
+impl GeminiError {
     fn of(raw: Option<&RawValue>) -> Self {
         raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
             .unwrap_or_default()
@@ -132,7 +132,7 @@ impl Counts {
     }
 }
 
-impl Stream {
+impl GeminiListener {
     pub fn of(job: &Job) -> Self {
         Self {
             session: None,
@@ -149,7 +149,7 @@ impl Stream {
         }
     }
 
-    fn event(&mut self, event: &Event<'_>, line: &[u8], said: &mut Vec<Said>) {
+    fn event(&mut self, event: &GeminiEvent<'_>, line: &[u8], said: &mut Vec<AgentEvent>) {
         let foreign = match (&self.session, &event.session_id) {
             (Some(own), Some(named)) => own != named,
             _ => false,
@@ -178,7 +178,7 @@ impl Stream {
                     self.tools
                         .insert(event.tool_id.clone(), short(&event.tool_name, 100));
                 }
-                said.push(Said::Tool {
+                said.push(AgentEvent::Tool {
                     name: short(&event.tool_name, 100),
                     detail: event.parameters.map(telling).unwrap_or_default(),
                 });
@@ -188,7 +188,7 @@ impl Stream {
                 if event.severity != "warning" {
                     self.trouble = Some(event.message.clone());
                 }
-                said.push(Said::Text {
+                said.push(AgentEvent::Text {
                     text: short(event.message.trim(), TEXT),
                 });
             }
@@ -197,22 +197,22 @@ impl Stream {
         }
     }
 
-    fn init(&mut self, event: &Event<'_>, said: &mut Vec<Said>) {
+    fn init(&mut self, event: &GeminiEvent<'_>, said: &mut Vec<AgentEvent>) {
         if self.session.is_some() {
             return;
         }
         self.session = event.session_id.as_ref().map(|id| short(id, 100));
-        said.push(Said::Started {
+        said.push(AgentEvent::Started {
             session_id: self.session.clone(),
             model: event.model.as_ref().map(|model| short(model, 100)),
         });
     }
 
-    fn model_spoke(&mut self, said: &mut Vec<Said>) {
+    fn model_spoke(&mut self, said: &mut Vec<AgentEvent>) {
         self.trouble = None;
         if std::mem::take(&mut self.anew) {
             self.turns += 1;
-            said.push(Said::Usage {
+            said.push(AgentEvent::Usage {
                 tokens: Default::default(),
                 cost_usd: None,
                 turns: self.turns,
@@ -221,23 +221,23 @@ impl Stream {
         }
     }
 
-    fn tell_words(&mut self, said: &mut Vec<Said>) {
+    fn tell_words(&mut self, said: &mut Vec<AgentEvent>) {
         let words = std::mem::take(&mut self.piece);
         if !words.trim().is_empty() {
             self.words = short(words.trim(), TEXT);
-            said.push(Said::Text {
+            said.push(AgentEvent::Text {
                 text: self.words.clone(),
             });
         }
     }
 
-    fn tool_result(&mut self, event: &Event<'_>, said: &mut Vec<Said>) {
+    fn tool_result(&mut self, event: &GeminiEvent<'_>, said: &mut Vec<AgentEvent>) {
         self.anew = true;
         let name = self
             .tools
             .remove(&event.tool_id)
             .unwrap_or_else(|| "?".to_owned());
-        let trouble = Trouble::of(event.error);
+        let trouble = GeminiError::of(event.error);
         let failed = event.status != "success" || event.error.is_some();
         // Refused by a hook, or by its own policy.
         if failed
@@ -247,7 +247,7 @@ impl Stream {
             )
         {
             self.denials = self.denials.saturating_add(1);
-            return said.push(Said::Denied {
+            return said.push(AgentEvent::Denied {
                 name: short(&name, 100),
                 reason: short(trouble.message.trim(), TEXT),
             });
@@ -262,39 +262,39 @@ impl Stream {
             }
             (true, message) => short(message, DETAIL),
         };
-        said.push(Said::ToolDone {
+        said.push(AgentEvent::ToolDone {
             name: short(&name, 100),
             failed,
             detail,
         });
     }
 
-    fn result(&mut self, event: &Event<'_>, said: &mut Vec<Said>) {
+    fn result(&mut self, event: &GeminiEvent<'_>, said: &mut Vec<AgentEvent>) {
         self.ended = true;
         let stats = event
             .stats
             .and_then(|stats| serde_json::from_str::<Stats>(stats.get()).ok());
         if let Some(stats) = stats {
-            said.push(Said::Usage {
+            said.push(AgentEvent::Usage {
                 tokens: stats.all.meter().tokens(),
                 cost_usd: self.cost(&stats),
                 turns: self.turns,
                 meter: None,
             });
         }
-        let trouble = Trouble::of(event.error);
+        let trouble = GeminiError::of(event.error);
         // What is not known to be well is not.
         let verdict = match (event.status.as_str(), event.error) {
-            ("success", None) => Verdict {
+            ("success", None) => AgentVerdict {
                 reason: "completed".to_owned(),
                 text: self.words.clone(),
                 session_id: self.session.clone(),
                 denials: self.denials,
-                ..Verdict::default()
+                ..AgentVerdict::default()
             },
             _ => self.refusal(&trouble.kind, &trouble.message),
         };
-        said.push(Said::Result { verdict });
+        said.push(AgentEvent::Result { verdict });
     }
 
     /// All its models have to have a price.
@@ -310,12 +310,12 @@ impl Stream {
         Some(jit_core::unit::Usd(all).min(price::LARGEST))
     }
 
-    fn refusal(&self, kind: &str, words: &str) -> Verdict {
+    fn refusal(&self, kind: &str, words: &str) -> AgentVerdict {
         let words = match words.trim() {
             "" => self.trouble.as_deref().unwrap_or_default(),
             words => words,
         };
-        let mut verdict = model_errors::verdict(words, clock::wall_ms());
+        let mut verdict = model_errors::classify(words, clock::wall_ms());
         let named = match kind {
             "FatalAuthenticationError" => Some("authentication_failed"),
             "FatalTurnLimitedError" => Some("max_turns"),
@@ -335,12 +335,12 @@ impl Stream {
     }
 }
 
-impl Listener for Stream {
-    fn line(&mut self, line: &[u8], _: &mut dyn Ask) -> Heard {
+impl Listener for GeminiListener {
+    fn line(&mut self, line: &[u8], _: &mut dyn Ask) -> Reaction {
         let line = line.trim_ascii();
-        let mut heard = Heard::default();
+        let mut heard = Reaction::default();
         if !line.is_empty() {
-            match serde_json::from_slice::<Event<'_>>(line) {
+            match serde_json::from_slice::<GeminiEvent<'_>>(line) {
                 Ok(event) => self.event(&event, line, &mut heard.said),
                 Err(_) => heard.said.push(unknown(line)),
             }
@@ -348,17 +348,17 @@ impl Listener for Stream {
         heard
     }
 
-    fn end(&mut self) -> Vec<Said> {
+    fn end(&mut self) -> Vec<AgentEvent> {
         let mut said = Vec::new();
         self.tell_words(&mut said);
         if let (false, Some(words)) = (self.ended, self.trouble.clone()) {
             let verdict = self.refusal("", &words);
-            said.push(Said::Result { verdict });
+            said.push(AgentEvent::Result { verdict });
         }
         said
     }
 
-    fn exited(&mut self, code: Option<i32>, stderr: &str) -> Option<Verdict> {
+    fn exited(&mut self, code: Option<i32>, stderr: &str) -> Option<AgentVerdict> {
         let code = code.filter(|code| *code != 0)?;
         let last = || {
             let mut lines = stderr.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -399,13 +399,13 @@ impl Listener for Stream {
             53 => ("max_turns", false, last()),
             _ => return Some(self.refusal("", stderr)).filter(|verdict| verdict.reason != "error"),
         };
-        Some(Verdict {
+        Some(AgentVerdict {
             is_error: true,
             reason: reason.to_owned(),
             text: short(&text, TEXT),
             session_id: self.session.clone(),
             retryable,
-            ..Verdict::default()
+            ..AgentVerdict::default()
         })
     }
 }
@@ -439,8 +439,8 @@ fn telling(input: &RawValue) -> String {
     short(first.trim().lines().next().unwrap_or_default(), DETAIL)
 }
 
-fn unknown(line: &[u8]) -> Said {
-    Said::Unknown {
+fn unknown(line: &[u8]) -> AgentEvent {
+    AgentEvent::Unknown {
         line: short_bytes(line, UNKNOWN),
     }
 }

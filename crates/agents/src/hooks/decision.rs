@@ -4,13 +4,13 @@ use std::fmt;
 
 /// What a rule does when it applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mode {
+pub enum RuleMode {
     Off,
     Warn,
     Deny,
 }
 
-impl Mode {
+impl RuleMode {
     pub const WORDS: &[&str] = &["deny", "warn", "off"];
 
     pub fn of(word: &str) -> Self {
@@ -46,17 +46,17 @@ impl fmt::Display for Objection {
 
 /// What is said about a step. The strongest mode counts; every objection is told.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct HookDecision {
     denied: bool,
     objections: Vec<Objection>,
 }
 
-impl Verdict {
-    pub fn add(&mut self, mode: Mode, objection: Objection) {
-        if mode == Mode::Off || self.objections.contains(&objection) {
+impl HookDecision {
+    pub fn add(&mut self, mode: RuleMode, objection: Objection) {
+        if mode == RuleMode::Off || self.objections.contains(&objection) {
             return;
         }
-        self.denied |= mode == Mode::Deny;
+        self.denied |= mode == RuleMode::Deny;
         self.objections.push(objection);
     }
 

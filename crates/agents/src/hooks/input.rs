@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Event, Program};
+use super::{HookEvent, Program};
 
 /// The largest document that is read.
 const LARGEST: u64 = 64 << 20;
@@ -34,7 +34,7 @@ pub enum Act {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCall {
-    pub event: Event,
+    pub event: HookEvent,
     /// The agent program's own id of its session.
     pub session: Option<String>,
     /// Where the agent is at this moment; a command may have its own folder.
@@ -99,7 +99,7 @@ pub fn slurp(from: impl Read) -> Result<Vec<u8>, BadInput> {
     }
 }
 
-pub fn parse(program: Program, event: Event, bytes: &[u8]) -> Result<ToolCall, BadInput> {
+pub fn parse(program: Program, event: HookEvent, bytes: &[u8]) -> Result<ToolCall, BadInput> {
     let document: Document<'_> =
         serde_json::from_slice(bytes).map_err(|error| BadInput::Json(error.to_string()))?;
     if let Some(described) = document.hook_event_name.as_deref()
@@ -122,7 +122,7 @@ pub fn parse(program: Program, event: Event, bytes: &[u8]) -> Result<ToolCall, B
         act: Act::Harmless,
         asked_before: document.stop_hook_active.unwrap_or(false),
     };
-    if !matches!(event, Event::BeforeTool | Event::AfterTool) {
+    if !matches!(event, HookEvent::BeforeTool | HookEvent::AfterTool) {
         return Ok(call);
     }
     if call.tool.is_empty() {
@@ -137,7 +137,7 @@ pub fn parse(program: Program, event: Event, bytes: &[u8]) -> Result<ToolCall, B
 pub fn before(program: Program, tool: &str, input: &str, cwd: Option<PathBuf>) -> Result<ToolCall, BadInput> {
     let (act, cwd) = act(program, tool, Some(input), cwd)?;
     Ok(ToolCall {
-        event: Event::BeforeTool,
+        event: HookEvent::BeforeTool,
         session: None,
         cwd,
         tool: tool.to_owned(),
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     fn read(program: Program, document: &Value) -> Result<ToolCall, BadInput> {
-        parse(program, Event::BeforeTool, document.to_string().as_bytes())
+        parse(program, HookEvent::BeforeTool, document.to_string().as_bytes())
     }
 
     fn write(path: &str) -> Act {
@@ -325,7 +325,7 @@ mod tests {
                 Act::Run("ls".into()),
             ),
         ] {
-            let event = Event::BeforeTool.name(program);
+            let event = HookEvent::BeforeTool.name(program);
             let document = json!({
                 "session_id": "s", "cwd": "/r", "hook_event_name": event, "tool_name": tool, "tool_input": input,
             });
@@ -378,12 +378,12 @@ mod tests {
             b"{\"tool_name\":\"Edit\",\"tool_name\":\"Read\"}",
         ] {
             assert!(
-                parse(Program::Claude, Event::BeforeTool, bytes).is_err(),
+                parse(Program::Claude, HookEvent::BeforeTool, bytes).is_err(),
                 "{bytes:?}"
             );
         }
         let deep = "[".repeat(100_000);
-        assert!(parse(Program::Claude, Event::BeforeTool, deep.as_bytes()).is_err());
+        assert!(parse(Program::Claude, HookEvent::BeforeTool, deep.as_bytes()).is_err());
     }
 
     #[test]
@@ -401,7 +401,7 @@ mod tests {
     #[test]
     fn f9_other_moments_need_no_tool() {
         let document = json!({ "session_id": "s", "stop_hook_active": true });
-        let call = parse(Program::Codex, Event::Stop, document.to_string().as_bytes()).expect("a call");
+        let call = parse(Program::Codex, HookEvent::Stop, document.to_string().as_bytes()).expect("a call");
         assert!(call.asked_before);
         assert_eq!(call.act, Act::Harmless);
     }

@@ -50,7 +50,7 @@ impl FromStr for Program {
 
 /// When a hook is called. The names are Claude Code's; the others have their own for the same moments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
+pub enum HookEvent {
     BeforeTool,
     AfterTool,
     SessionStart,
@@ -60,7 +60,7 @@ pub enum Event {
     SessionEnd,
 }
 
-impl Event {
+impl HookEvent {
     pub const ALL: [Self; 6] = [
         Self::BeforeTool,
         Self::AfterTool,

@@ -23,7 +23,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Event, Program};
+use super::{HookEvent, Program};
 
 /// Whose settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub fn with_hook(text: Option<&str>, program: Program, jit: &str) -> Result<Stri
         None => None,
     };
     let mut text = others.unwrap_or_default();
-    for event in Event::ALL {
+    for event in HookEvent::ALL {
         let (name, group) = (event.name(program), group(program, event, jit));
         text = match text.is_empty() {
             true => format!(
@@ -90,9 +90,9 @@ pub fn without_hook(text: &str) -> Result<Option<String>, BadSettings> {
     let mut text = text.to_owned();
     loop {
         match without_one(&text)? {
-            Less::Same => return Ok(Some(text)),
-            Less::Text(less) => text = less,
-            Less::Nothing => return Ok(None),
+            Removal::Same => return Ok(Some(text)),
+            Removal::Text(less) => text = less,
+            Removal::Nothing => return Ok(None),
         }
     }
 }
@@ -103,7 +103,7 @@ pub fn has_hook(text: &str) -> bool {
 }
 
 /// What is left of settings after one of our commands was taken out.
-enum Less {
+enum Removal {
     /// There was none.
     Same,
     Text(String),
@@ -125,11 +125,11 @@ pub fn asks_about(program: Program, tool: &str) -> bool {
     matcher.split('|').any(|name| name == tool)
 }
 
-fn group(program: Program, event: Event, jit: &str) -> Value {
+fn group(program: Program, event: HookEvent, jit: &str) -> Value {
     let name = event.name(program);
     let secs = match (program, event) {
         // Codex allows no more there.
-        (Program::Codex, Event::SessionEnd) => 3,
+        (Program::Codex, HookEvent::SessionEnd) => 3,
         _ => 15,
     };
     let timeout = match program {
@@ -142,7 +142,7 @@ fn group(program: Program, event: Event, jit: &str) -> Value {
         handler["name"] = json!("jit");
     }
     let mut group = json!({ "hooks": [handler] });
-    if matches!(event, Event::BeforeTool | Event::AfterTool) {
+    if matches!(event, HookEvent::BeforeTool | HookEvent::AfterTool) {
         group["matcher"] = json!(matcher(program));
     }
     group
@@ -159,7 +159,7 @@ fn is_ours(command: &str) -> bool {
 }
 
 /// An object or array in a text, with where its parts stand.
-struct Node {
+struct JsonNode {
     open: usize,
     close: usize,
     /// Names (empty in arrays) and values.
@@ -191,7 +191,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
-impl Node {
+impl JsonNode {
     fn read(text: &str, span: Range<usize>, name: &str) -> Result<Self, BadSettings> {
         let part = text.get(span.clone()).unwrap_or_default();
         let skipped = part.len() - part.trim_start().len();
@@ -309,14 +309,14 @@ fn on_one_line(value: &Value) -> String {
     }
 }
 
-fn object(node: &Node, text: &str, name: &str) -> Result<(), BadSettings> {
+fn object(node: &JsonNode, text: &str, name: &str) -> Result<(), BadSettings> {
     match text.as_bytes().get(node.open) {
         Some(b'{') => Ok(()),
         _ => Err(BadSettings::Shape(name.to_owned(), "an object")),
     }
 }
 
-fn list(node: &Node, text: &str, name: &str) -> Result<(), BadSettings> {
+fn list(node: &JsonNode, text: &str, name: &str) -> Result<(), BadSettings> {
     match text.as_bytes().get(node.open) {
         Some(b'[') => Ok(()),
         _ => Err(BadSettings::Shape(name.to_owned(), "a list")),
@@ -324,7 +324,7 @@ fn list(node: &Node, text: &str, name: &str) -> Result<(), BadSettings> {
 }
 
 fn add(text: &str, event: &str, group: &Value) -> Result<String, BadSettings> {
-    let top = Node::read(text, 0..text.len(), "it")?;
+    let top = JsonNode::read(text, 0..text.len(), "it")?;
     object(&top, text, "all")?;
     let Some(hooks) = top.child(text, "hooks")? else {
         return Ok(top.append(text, Some("hooks"), &json!({ event: [group] }), 0));
@@ -338,20 +338,20 @@ fn add(text: &str, event: &str, group: &Value) -> Result<String, BadSettings> {
 }
 
 /// Takes one of our commands out, and whatever of our own is empty without it.
-fn without_one(text: &str) -> Result<Less, BadSettings> {
-    let top = Node::read(text, 0..text.len(), "it")?;
+fn without_one(text: &str) -> Result<Removal, BadSettings> {
+    let top = JsonNode::read(text, 0..text.len(), "it")?;
     object(&top, text, "all")?;
     let Some(hooks_at) = top.parts.iter().rposition(|(name, _)| name == "hooks") else {
-        return Ok(Less::Same);
+        return Ok(Removal::Same);
     };
     let Some(hooks) = top.child(text, "hooks")? else {
-        return Ok(Less::Same);
+        return Ok(Removal::Same);
     };
     object(&hooks, text, "hooks")?;
     for (event_at, (event, span)) in hooks.parts.iter().enumerate() {
-        let groups = Node::read(text, span.clone(), event)?;
+        let groups = JsonNode::read(text, span.clone(), event)?;
         for (group_at, (_, span)) in groups.parts.iter().enumerate() {
-            let group = Node::read(text, span.clone(), event)?;
+            let group = JsonNode::read(text, span.clone(), event)?;
             let Some(handlers) = group.child(text, "hooks")? else {
                 continue;
             };
@@ -364,18 +364,18 @@ fn without_one(text: &str) -> Result<Less, BadSettings> {
                 // The outermost thing of ours that would be left empty goes as a whole.
                 // Laid out anew, nothing can be said about what was there.
                 let as_written = !group.is_tight(text);
-                let stays = |node: &Node| node.parts.len() > 1 || (as_written && node.is_tight(text));
+                let stays = |node: &JsonNode| node.parts.len() > 1 || (as_written && node.is_tight(text));
                 return Ok(match () {
-                    () if handlers.parts.len() > 1 => Less::Text(handlers.cut(text, handler_at)),
-                    () if stays(&groups) => Less::Text(groups.cut(text, group_at)),
-                    () if stays(&hooks) => Less::Text(hooks.cut(text, event_at)),
-                    () if stays(&top) => Less::Text(top.cut(text, hooks_at)),
-                    () => Less::Nothing,
+                    () if handlers.parts.len() > 1 => Removal::Text(handlers.cut(text, handler_at)),
+                    () if stays(&groups) => Removal::Text(groups.cut(text, group_at)),
+                    () if stays(&hooks) => Removal::Text(hooks.cut(text, event_at)),
+                    () if stays(&top) => Removal::Text(top.cut(text, hooks_at)),
+                    () => Removal::Nothing,
                 });
             }
         }
     }
-    Ok(Less::Same)
+    Ok(Removal::Same)
 }
 
 #[cfg(test)]
@@ -387,7 +387,7 @@ mod tests {
         for program in Program::ALL {
             let after = with_hook(Some(before), program, "jit").expect(before);
             let value: Value = serde_json::from_str(&after).expect("JSON");
-            for event in Event::ALL {
+            for event in HookEvent::ALL {
                 let groups = value["hooks"][event.name(program)].as_array().expect("a list");
                 let ours: Vec<_> = groups
                     .iter()

@@ -112,7 +112,7 @@ pub fn read(text: &str) -> Result<Vec<Item>, Unreadable> {
     if text.len() > LONGEST {
         return Err(Unreadable::Long);
     }
-    let mut reader = Reader {
+    let mut reader = ShellReader {
         text: text.as_bytes(),
         at: 0,
         items: Vec::new(),
@@ -120,8 +120,8 @@ pub fn read(text: &str) -> Result<Vec<Item>, Unreadable> {
         announced: 0,
         bodies: Vec::new(),
     };
-    reader.commands(End::Text, 0)?;
-    let Reader {
+    reader.commands(Terminator::Text, 0)?;
+    let ShellReader {
         mut items, bodies, ..
     } = reader;
     for item in &mut items {
@@ -136,7 +136,7 @@ pub fn read(text: &str) -> Result<Vec<Item>, Unreadable> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+enum Terminator {
     Text,
     Bracket,
     Backtick,
@@ -149,7 +149,7 @@ struct Heredoc {
     expands: bool,
 }
 
-struct Reader<'a> {
+struct ShellReader<'a> {
     text: &'a [u8],
     at: usize,
     items: Vec<Item>,
@@ -162,7 +162,7 @@ struct Reader<'a> {
 
 /// The word that is being read.
 #[derive(Default)]
-struct Letters {
+struct PartialWord {
     bytes: Vec<u8>,
     variables: Vec<Variable>,
     hidden: bool,
@@ -172,9 +172,9 @@ struct Letters {
 
 /// The command that is being read.
 #[derive(Default)]
-struct Current {
+struct CurrentCommand {
     simple: Simple,
-    word: Option<Letters>,
+    word: Option<PartialWord>,
     /// What the next word is for, if it is no argument.
     redirect: Redirect,
 }
@@ -196,8 +196,8 @@ enum Redirect {
     },
 }
 
-impl Current {
-    fn letters(&mut self) -> &mut Letters {
+impl CurrentCommand {
+    fn letters(&mut self) -> &mut PartialWord {
         self.word.get_or_insert_default()
     }
 
@@ -290,12 +290,12 @@ fn spread(bytes: &[u8], braces: &[usize]) -> Option<Vec<Vec<u8>>> {
     Some(out)
 }
 
-impl Reader<'_> {
+impl ShellReader<'_> {
     fn peek(&self, ahead: usize) -> u8 {
         self.text.get(self.at + ahead).copied().unwrap_or(0)
     }
 
-    fn end_word(&mut self, current: &mut Current) {
+    fn end_word(&mut self, current: &mut CurrentCommand) {
         let Some(letters) = current.word.take() else {
             return;
         };
@@ -344,7 +344,7 @@ impl Reader<'_> {
         }
     }
 
-    fn end_command(&mut self, current: &mut Current) {
+    fn end_command(&mut self, current: &mut CurrentCommand) {
         self.end_word(current);
         let simple = std::mem::take(current).simple;
         if !simple.words.is_empty() || !simple.writes.is_empty() {
@@ -353,17 +353,17 @@ impl Reader<'_> {
     }
 
     /// Commands up to the end of the text, a closing bracket or a closing backtick.
-    fn commands(&mut self, end: End, depth: usize) -> Result<(), Unreadable> {
+    fn commands(&mut self, end: Terminator, depth: usize) -> Result<(), Unreadable> {
         if depth > DEEPEST {
             return Err(Unreadable::Deep);
         }
-        let mut current = Current::default();
+        let mut current = CurrentCommand::default();
         // Brackets of subshells that were opened here.
         let mut open = 0usize;
         loop {
             if self.at >= self.text.len() {
                 self.end_command(&mut current);
-                return match end == End::Text && open == 0 {
+                return match end == Terminator::Text && open == 0 {
                     true => Ok(()),
                     false => Err(Unreadable::Open),
                 };
@@ -418,12 +418,12 @@ impl Reader<'_> {
                     if open > 0 {
                         open -= 1;
                         self.items.push(Item::Leave);
-                    } else if end == End::Bracket {
+                    } else if end == Terminator::Bracket {
                         return Ok(());
                     }
                     // Else the end of a `case` pattern.
                 }
-                b'`' if end == End::Backtick => {
+                b'`' if end == Terminator::Backtick => {
                     self.at += 1;
                     self.end_command(&mut current);
                     return Ok(());
@@ -434,7 +434,7 @@ impl Reader<'_> {
         }
     }
 
-    fn redirection(&mut self, current: &mut Current, depth: usize) -> Result<(), Unreadable> {
+    fn redirection(&mut self, current: &mut CurrentCommand, depth: usize) -> Result<(), Unreadable> {
         // A number right before belongs to the redirection.
         if let Some(letters) = &current.word
             && !letters.bytes.is_empty()
@@ -446,7 +446,7 @@ impl Reader<'_> {
         let rest = self.text.get(self.at..).unwrap_or_default();
         if rest.starts_with(b"<(") || rest.starts_with(b">(") {
             self.at += 2;
-            self.nested(End::Bracket, depth)?;
+            self.nested(Terminator::Bracket, depth)?;
             current.unknown(b"/dev/fd");
             return Ok(());
         }
@@ -468,7 +468,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn nested(&mut self, end: End, depth: usize) -> Result<(), Unreadable> {
+    fn nested(&mut self, end: Terminator, depth: usize) -> Result<(), Unreadable> {
         self.items.push(Item::Enter);
         self.commands(end, depth + 1)?;
         self.items.push(Item::Leave);
@@ -476,7 +476,7 @@ impl Reader<'_> {
     }
 
     /// One piece of a word.
-    fn part(&mut self, current: &mut Current, depth: usize) -> Result<(), Unreadable> {
+    fn part(&mut self, current: &mut CurrentCommand, depth: usize) -> Result<(), Unreadable> {
         let byte = self.peek(0);
         self.at += 1;
         match byte {
@@ -555,12 +555,17 @@ impl Reader<'_> {
     }
 
     /// `$…` or a backtick.
-    fn expansion(&mut self, current: &mut Current, quoted: bool, depth: usize) -> Result<(), Unreadable> {
+    fn expansion(
+        &mut self,
+        current: &mut CurrentCommand,
+        quoted: bool,
+        depth: usize,
+    ) -> Result<(), Unreadable> {
         let begin = self.at;
         match (self.peek(0), self.peek(1), self.peek(2)) {
             (b'`', ..) => {
                 self.at += 1;
-                self.nested(End::Backtick, depth)?;
+                self.nested(Terminator::Backtick, depth)?;
             }
             (_, b'(', b'(') => {
                 self.at += 3;
@@ -577,7 +582,7 @@ impl Reader<'_> {
             }
             (_, b'(', _) => {
                 self.at += 2;
-                self.nested(End::Bracket, depth)?;
+                self.nested(Terminator::Bracket, depth)?;
             }
             (_, b'{', _) => {
                 self.at += 2;
@@ -653,7 +658,7 @@ impl Reader<'_> {
                     match (self.peek(0), self.peek(1)) {
                         (b'\\', _) => self.at += 2,
                         (b'`', _) | (b'$', b'(') => {
-                            self.expansion(&mut Current::default(), true, depth + 1)?;
+                            self.expansion(&mut CurrentCommand::default(), true, depth + 1)?;
                         }
                         _ => self.at += 1,
                     }

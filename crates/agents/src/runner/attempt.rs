@@ -15,12 +15,12 @@ use jit_os::process::{self, ProcessRef};
 use jit_os::{children, clock, file};
 use rustix::process::{Signal, WaitOptions, waitpid};
 
-use super::attempt_files::Files;
-use super::conversation::Sum;
+use super::attempt_files::AttemptFiles;
+use super::conversation::AttemptTotals;
 use super::output_log::{LAST, text_of_end};
 use super::{limits, process_tree};
-use crate::event::{Line, Said};
-use crate::job::{End, Exit, Job, Stop};
+use crate::event::{AgentEvent, EventLine};
+use crate::job::{AttemptEnd, Exit, Job, Stop};
 
 /// What is read of the events at once.
 const BLOCK: u64 = 256 << 10;
@@ -56,9 +56,9 @@ pub struct Running {
     /// Wall clock, milliseconds.
     pub started_at: i64,
     /// The last thing that was said, by it or about it.
-    pub last: Option<Line>,
+    pub last: Option<EventLine>,
     /// Used up to now; a verdict if it gave one.
-    pub sum: Sum,
+    pub sum: AttemptTotals,
     /// Its last words for people.
     pub text: Option<String>,
 }
@@ -72,7 +72,7 @@ pub fn prepare(folder: &Path, job: &Job, prompt: &str) -> io::Result<()> {
             File::open(parent)?.sync_all()?;
         }
     }
-    let files = Files::of(folder);
+    let files = AttemptFiles::of(folder);
     match files.job() {
         Ok(there) if there == *job => return Ok(()),
         Ok(_) => {
@@ -88,12 +88,12 @@ pub fn prepare(folder: &Path, job: &Job, prompt: &str) -> io::Result<()> {
 
 /// What is to be done.
 pub fn job(folder: &Path) -> io::Result<Job> {
-    Files::of(folder).job()
+    AttemptFiles::of(folder).job()
 }
 
 /// The shim of an attempt that has not ended.
 pub fn shim(folder: &Path) -> Option<ProcessRef> {
-    let files = Files::of(folder);
+    let files = AttemptFiles::of(folder);
     if files.has("exit.json") {
         return None;
     }
@@ -137,7 +137,7 @@ pub fn spawn_with(program: &Path, folder: &Path) -> io::Result<()> {
 
 /// How far it has come.
 pub fn look(folder: &Path) -> io::Result<Attempt> {
-    let files = Files::of(folder);
+    let files = AttemptFiles::of(folder);
     if let Some(exit) = files.exit()? {
         return Ok(Attempt::Ended(exit));
     }
@@ -168,7 +168,7 @@ pub fn look(folder: &Path) -> io::Result<Attempt> {
 
 /// Takes away what was prepared and never begun. For whoever knows that nobody is about to begin it.
 pub fn discard(folder: &Path) -> io::Result<()> {
-    let files = Files::of(folder);
+    let files = AttemptFiles::of(folder);
     if files.has("started") || files.has("exit.json") || !folder.exists() || files.is_locked()? {
         return Ok(());
     }
@@ -187,13 +187,13 @@ pub fn spawned_within(folder: &Path, time: Duration) -> bool {
 
 /// Why it was told to end.
 pub fn stop_reason(folder: &Path) -> Option<String> {
-    let stop: Option<Stop> = Files::of(folder).read("stop").ok().flatten();
+    let stop: Option<Stop> = AttemptFiles::of(folder).read("stop").ok().flatten();
     stop.map(|stop| stop.reason)
 }
 
 /// Nothing will be said any more.
 pub fn is_over(folder: &Path) -> io::Result<bool> {
-    let files = Files::of(folder);
+    let files = AttemptFiles::of(folder);
     if files.has("exit.json") {
         return Ok(true);
     }
@@ -203,7 +203,7 @@ pub fn is_over(folder: &Path) -> io::Result<bool> {
 
 /// Somebody wants it to end.
 pub fn is_stopping(folder: &Path) -> bool {
-    Files::of(folder).has("stop")
+    AttemptFiles::of(folder).has("stop")
 }
 
 /// Waits for its end, for so long. Says whether it came.
@@ -220,8 +220,8 @@ pub fn wait_for_end(folder: &Path, longest: Duration) -> io::Result<bool> {
 
 /// What was said from this place in the events on, and the place to go on from. What is not understood is left out, and
 /// so is a last line that is not whole yet. Gives a part of it if it is much: repeat until nothing comes.
-pub fn follow(folder: &Path, from: u64) -> io::Result<(Vec<Line>, u64)> {
-    let file = match File::open(Files::of(folder).path("events.jsonl")) {
+pub fn follow(folder: &Path, from: u64) -> io::Result<(Vec<EventLine>, u64)> {
+    let file = match File::open(AttemptFiles::of(folder).path("events.jsonl")) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), from)),
         Err(e) => return Err(e),
@@ -237,7 +237,7 @@ pub fn follow(folder: &Path, from: u64) -> io::Result<(Vec<Line>, u64)> {
 
 /// Asks the shim to end its agent. Says no if the attempt has ended. One that was not begun never will be.
 pub fn stop(folder: &Path, why: &Stop) -> io::Result<bool> {
-    let files = Files::of(folder);
+    let files = AttemptFiles::of(folder);
     if files.has("exit.json") {
         return Ok(false);
     }
@@ -249,7 +249,7 @@ pub fn stop(folder: &Path, why: &Stop) -> io::Result<bool> {
 ///
 /// [`io::ErrorKind::WouldBlock`]: its shim lives. [`io::ErrorKind::TimedOut`]: something cannot be ended; try again later.
 pub fn bury(folder: &Path) -> io::Result<Exit> {
-    let files = Files::of(folder);
+    let files = AttemptFiles::of(folder);
     // Two who bury wait for each other; of a shim that lives nothing else can be seen than that it has the lock.
     let own = || files.processes().ok().flatten().map(|its| its.shim);
     let lives = || own().is_some_and(|shim| shim.is_alive().unwrap_or(true));
@@ -266,7 +266,7 @@ pub fn bury(folder: &Path) -> io::Result<Exit> {
 }
 
 /// The same, for whoever has the lock.
-pub fn bury_locked(files: &Files) -> io::Result<Exit> {
+pub fn bury_locked(files: &AttemptFiles) -> io::Result<Exit> {
     if let Some(exit) = files.exit()? {
         return Ok(exit);
     }
@@ -283,7 +283,7 @@ pub fn bury_locked(files: &Files) -> io::Result<Exit> {
     let started_at = processes.map(|its| its.started_at);
     let until = last.unwrap_or_else(clock::wall_ms);
     let exit = Exit {
-        end: End::ShimLost,
+        end: AttemptEnd::ShimLost,
         exit_code: None,
         signal: None,
         verdict: sum.verdict,
@@ -331,7 +331,7 @@ fn end_orphans(mark: &str, known: &mut Vec<ProcessRef>, grace: Duration) -> io::
             .filter(|one| signal == Signal::KILL || !told.contains(&one.process))
             .copied()
             .collect();
-        process_tree::tell(&news, signal);
+        process_tree::signal_all(&news, signal);
         told.extend(members.iter().map(|one| one.process));
         // Known from now on, also when its parent is gone.
         known.extend(members.iter().map(|one| one.process));
@@ -349,7 +349,7 @@ fn end_orphans(mark: &str, known: &mut Vec<ProcessRef>, grace: Duration) -> io::
     Ok(u32::try_from(told.len()).unwrap_or(u32::MAX))
 }
 
-fn stderr_tail(files: &Files) -> String {
+fn stderr_tail(files: &AttemptFiles) -> String {
     let tail = || -> io::Result<String> {
         let file = File::open(files.path("stderr.log"))?;
         let len = file.metadata()?.len();
@@ -360,8 +360,8 @@ fn stderr_tail(files: &Files) -> String {
 }
 
 /// What all that was said adds up to, and when the last of it was said.
-fn everything_said(files: &Files) -> io::Result<(Sum, Option<i64>)> {
-    let (mut sum, mut last, mut from) = (Sum::default(), None, 0);
+fn everything_said(files: &AttemptFiles) -> io::Result<(AttemptTotals, Option<i64>)> {
+    let (mut sum, mut last, mut from) = (AttemptTotals::default(), None, 0);
     loop {
         let (lines, next) = follow(&files.folder, from)?;
         for line in &lines {
@@ -377,8 +377,8 @@ fn everything_said(files: &Files) -> io::Result<(Sum, Option<i64>)> {
 
 /// What was said lately: the newest usage and verdict, the last line, and the last words. Read from the end, as far back as
 /// it takes to find usage and words.
-fn said(files: &Files) -> io::Result<(Sum, Option<Line>, Option<String>)> {
-    let (mut sum, mut last, mut text) = (Sum::default(), None, None);
+fn said(files: &AttemptFiles) -> io::Result<(AttemptTotals, Option<EventLine>, Option<String>)> {
+    let (mut sum, mut last, mut text) = (AttemptTotals::default(), None, None);
     let (mut has_usage, mut has_cost) = (false, false);
     let file = match File::open(files.path("events.jsonl")) {
         Ok(file) => file,
@@ -399,10 +399,10 @@ fn said(files: &Files) -> io::Result<(Sum, Option<Line>, Option<String>)> {
                 .position(|b| *b == b'\n')
                 .map_or(bytes.len(), |n| n + 1),
         };
-        let found: Vec<Line> = lines(bytes.get(whole..).unwrap_or_default()).collect();
+        let found: Vec<EventLine> = lines(bytes.get(whole..).unwrap_or_default()).collect();
         for line in found.into_iter().rev() {
             match &line.said {
-                Said::Usage {
+                AgentEvent::Usage {
                     tokens,
                     cost_usd,
                     turns,
@@ -416,8 +416,10 @@ fn said(files: &Files) -> io::Result<(Sum, Option<Line>, Option<String>)> {
                     }
                     (has_usage, has_cost) = (true, has_cost || cost_usd.is_some());
                 }
-                Said::Result { verdict } if sum.verdict.is_none() => sum.verdict = Some(verdict.clone()),
-                Said::Text { text: words } if text.is_none() => text = Some(words.clone()),
+                AgentEvent::Result { verdict } if sum.verdict.is_none() => {
+                    sum.verdict = Some(verdict.clone())
+                }
+                AgentEvent::Text { text: words } if text.is_none() => text = Some(words.clone()),
                 _ => {}
             }
             last.get_or_insert(line);
@@ -433,7 +435,7 @@ fn said(files: &Files) -> io::Result<(Sum, Option<Line>, Option<String>)> {
     Ok((sum, last, text))
 }
 
-fn lines(bytes: &[u8]) -> impl Iterator<Item = Line> {
+fn lines(bytes: &[u8]) -> impl Iterator<Item = EventLine> {
     bytes
         .split(|b| *b == b'\n')
         .filter(|line| !line.is_empty())

@@ -22,9 +22,9 @@ const MARK: &str = "JIT_MARK";
 /// The lock of an attempt. Let go by hand: a copy of the descriptor may be in a process that somebody is just starting, and
 /// closing ours would leave the lock with it for a moment.
 #[derive(Debug)]
-pub struct Lock(File);
+pub struct AttemptLock(File);
 
-impl Drop for Lock {
+impl Drop for AttemptLock {
     fn drop(&mut self) {
         let _ = self.0.unlock();
     }
@@ -32,7 +32,7 @@ impl Drop for Lock {
 
 /// A folder, not looked at yet.
 #[derive(Debug, Clone)]
-pub struct Files {
+pub struct AttemptFiles {
     pub folder: PathBuf,
 }
 
@@ -66,7 +66,7 @@ impl Processes {
     }
 }
 
-impl Files {
+impl AttemptFiles {
     pub fn of(folder: &Path) -> Self {
         Self {
             folder: folder.to_owned(),
@@ -145,12 +145,12 @@ impl Files {
     }
 
     /// The lock that a shim holds while it lives, if nobody has it within `patience`. Readers have it for moments.
-    pub fn lock(&self, patience: Duration, give_up: impl Fn() -> bool) -> io::Result<Option<Lock>> {
+    pub fn lock(&self, patience: Duration, give_up: impl Fn() -> bool) -> io::Result<Option<AttemptLock>> {
         let until = Instant::now() + patience;
         let file = file::open_lock(&self.path("shim.lock"))?;
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(Some(Lock(file))),
+                Ok(()) => return Ok(Some(AttemptLock(file))),
                 Err(std::fs::TryLockError::Error(e)) => return Err(e),
                 Err(std::fs::TryLockError::WouldBlock) if give_up() || Instant::now() >= until => {
                     return Ok(None);
@@ -165,7 +165,7 @@ impl Files {
         file::is_locked(&self.path("shim.lock"))
     }
 
-    /// Takes some room that [`Files::free_spare`] gives back. Not having it is no reason not to start.
+    /// Takes some room that [`AttemptFiles::free_spare`] gives back. Not having it is no reason not to start.
     pub fn take_spare(&self) {
         let path = self.path("spare");
         let _ = file::replace_unsynced(&path, &vec![b'.'; SPARE]);

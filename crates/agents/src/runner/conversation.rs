@@ -2,12 +2,12 @@
 
 use jit_core::unit::{Tokens, Usd};
 
-use super::event_log::Record;
-use super::lines::Line;
-use super::stdin::Feed;
+use super::event_log::EventLog;
+use super::lines::OutputLine;
+use super::stdin::StdinWriter;
 use crate::ask::Ask;
-use crate::event::{Meter, Said, Verdict};
-use crate::listener::{Heard, Listener};
+use crate::event::{AgentEvent, AgentVerdict, Meter};
+use crate::listener::{Listener, Reaction};
 use crate::text::short;
 
 /// What is kept of a line that was not understood, in characters.
@@ -15,20 +15,20 @@ const UNKNOWN: usize = 2000;
 
 /// What an agent has used, and how it says it ended.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Sum {
+pub struct AttemptTotals {
     pub tokens: Tokens,
     pub cost_usd: Option<Usd>,
     pub turns: u64,
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<AgentVerdict>,
     /// The first session it said it has.
     pub session_id: Option<String>,
     pub meter: Option<Meter>,
 }
 
-impl Sum {
-    pub fn add(&mut self, said: &Said) {
+impl AttemptTotals {
+    pub fn add(&mut self, said: &AgentEvent) {
         match said {
-            Said::Usage {
+            AgentEvent::Usage {
                 tokens,
                 cost_usd,
                 turns,
@@ -39,21 +39,21 @@ impl Sum {
                 self.cost_usd = cost_usd.or(self.cost_usd);
                 self.turns = *turns;
             }
-            Said::Started { session_id, .. } if self.session_id.is_none() => {
+            AgentEvent::Started { session_id, .. } if self.session_id.is_none() => {
                 self.session_id.clone_from(session_id);
             }
-            Said::Result { verdict } => self.verdict = Some(verdict.clone()),
+            AgentEvent::Result { verdict } => self.verdict = Some(verdict.clone()),
             _ => {}
         }
     }
 }
 
-pub struct Talk<'a> {
+pub struct Conversation<'a> {
     pub listener: Box<dyn Listener>,
     pub ask: &'a mut dyn Ask,
-    pub record: Record,
-    pub feed: Feed,
-    pub sum: Sum,
+    pub events: EventLog,
+    pub stdin: StdinWriter,
+    pub sum: AttemptTotals,
     /// Results that nobody has taken notice of yet.
     pub results: u32,
     /// It was refused by whoever runs the model, waits, and nobody has taken notice of that yet.
@@ -61,57 +61,62 @@ pub struct Talk<'a> {
     deaf: bool,
 }
 
-impl<'a> Talk<'a> {
-    pub fn new(listener: Box<dyn Listener>, ask: &'a mut dyn Ask, record: Record, feed: Feed) -> Self {
+impl<'a> Conversation<'a> {
+    pub fn new(
+        listener: Box<dyn Listener>,
+        ask: &'a mut dyn Ask,
+        events: EventLog,
+        stdin: StdinWriter,
+    ) -> Self {
         Self {
             listener,
             ask,
-            record,
-            feed,
-            sum: Sum::default(),
+            events,
+            stdin,
+            sum: AttemptTotals::default(),
             results: 0,
             limited: false,
             deaf: false,
         }
     }
 
-    pub fn line(&mut self, line: Line<'_>) {
+    pub fn line(&mut self, line: OutputLine<'_>) {
         match line {
-            Line::Whole(line) => {
+            OutputLine::Whole(line) => {
                 let mut heard = self.listener.line(line, self.ask);
                 for said in std::mem::take(&mut heard.said) {
                     self.say(said);
                 }
                 self.answer(&heard);
             }
-            Line::Cut(head, len) => {
+            OutputLine::Cut(head, len) => {
                 // What it asked with so many words is answered too, or it would wait.
                 let heard = self.listener.line(head, self.ask);
                 self.answer(&heard);
                 let head = head.get(..UNKNOWN * 4).unwrap_or(head);
                 let line = short(&String::from_utf8_lossy(head), UNKNOWN);
-                self.say(Said::Unknown {
+                self.say(AgentEvent::Unknown {
                     line: format!("{line} [a line of {len} bytes]"),
                 });
             }
         }
     }
 
-    fn answer(&mut self, heard: &Heard) {
-        if !self.feed.offer(&heard.answer) && !self.deaf {
+    fn answer(&mut self, heard: &Reaction) {
+        if !self.stdin.offer(&heard.answer) && !self.deaf {
             self.deaf = true;
-            self.record
+            self.events
                 .note("it does not read its standard input: answers were dropped");
         }
         if heard.hang_up {
-            self.feed.hang_up();
+            self.stdin.hang_up();
         }
     }
 
     /// It is about to be ended. Says whether it was asked to stop in words it understands.
     pub fn ask_to_stop(&mut self) -> bool {
         let words = self.listener.stop();
-        !words.is_empty() && self.feed.offer(&words) && self.feed.wants().is_some()
+        !words.is_empty() && self.stdin.offer(&words) && self.stdin.wants().is_some()
     }
 
     /// Its output has ended.
@@ -119,7 +124,7 @@ impl<'a> Talk<'a> {
         for said in self.listener.end() {
             self.say(said);
         }
-        self.record.flush();
+        self.events.flush();
     }
 
     /// It has ended by itself, and said nothing about it but this.
@@ -127,24 +132,24 @@ impl<'a> Talk<'a> {
         if self.sum.verdict.is_none()
             && let Some(verdict) = self.listener.exited(code, stderr)
         {
-            self.say(Said::Result { verdict });
+            self.say(AgentEvent::Result { verdict });
         }
     }
 
-    fn say(&mut self, mut said: Said) {
-        self.record.redact(&mut said);
+    fn say(&mut self, mut said: AgentEvent) {
+        self.events.redact(&mut said);
         self.sum.add(&said);
         self.limited |= said.is_limited();
         let said = match said {
-            Said::Unknown { line } if line.len() > UNKNOWN => Said::Unknown {
+            AgentEvent::Unknown { line } if line.len() > UNKNOWN => AgentEvent::Unknown {
                 line: short(&line, UNKNOWN + 40),
             },
-            Said::Result { .. } => {
+            AgentEvent::Result { .. } => {
                 self.results += 1;
                 said
             }
             _ => said,
         };
-        self.record.say(said);
+        self.events.say(said);
     }
 }

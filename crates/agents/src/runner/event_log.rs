@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use jit_os::{clock, file};
 
-use crate::event::{Line, Said};
+use crate::event::{AgentEvent, EventLine};
 use crate::redact::Redactor;
 
 /// Up to here everything is kept.
@@ -25,7 +25,7 @@ const BATCH: usize = 64 << 10;
 const LONGEST: usize = 256 << 10;
 
 #[derive(Debug)]
-pub struct Record {
+pub struct EventLog {
     path: PathBuf,
     file: Option<File>,
     len: u64,
@@ -40,7 +40,7 @@ pub struct Record {
     redactor: Arc<Redactor>,
 }
 
-impl Record {
+impl EventLog {
     pub fn new(path: &Path, redactor: Arc<Redactor>) -> Self {
         Self {
             path: path.to_owned(),
@@ -54,16 +54,19 @@ impl Record {
         }
     }
 
-    /// What may be written down and counted. For everything that [`Record::say`] is given.
-    pub fn redact(&self, said: &mut Said) {
+    /// What may be written down and counted. For everything that [`EventLog::say`] is given.
+    pub fn redact(&self, said: &mut AgentEvent) {
         self.redactor.clean_said(said);
     }
 
-    /// Written down at the next [`Record::flush`].
-    pub fn say(&mut self, said: Said) {
+    /// Written down at the next [`EventLog::flush`].
+    pub fn say(&mut self, said: AgentEvent) {
         let most = match said {
-            Said::Text { .. } | Said::Tool { .. } | Said::ToolDone { .. } | Said::Unknown { .. } => WORDS,
-            Said::Result { .. } | Said::Note { .. } => EVER,
+            AgentEvent::Text { .. }
+            | AgentEvent::Tool { .. }
+            | AgentEvent::ToolDone { .. }
+            | AgentEvent::Unknown { .. } => WORDS,
+            AgentEvent::Result { .. } | AgentEvent::Note { .. } => EVER,
             _ => ALL,
         };
         if self.len + self.waiting.len() as u64 >= most {
@@ -73,7 +76,7 @@ impl Record {
             }
             return;
         }
-        let line = Line {
+        let line = EventLine {
             at: clock::wall_ms(),
             said,
         };
@@ -106,7 +109,7 @@ impl Record {
     }
 
     pub fn note(&mut self, text: &str) {
-        self.say(Said::Note {
+        self.say(AgentEvent::Note {
             text: self.redactor.clean(text).into_owned(),
         });
         self.flush();

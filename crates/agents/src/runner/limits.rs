@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use jit_core::unit::{Tokens, Usd};
 
-use crate::job::{End, Job};
+use crate::job::{AttemptEnd, Job};
 
 /// No wait is longer: a deadline has to be a time the clock can tell.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
@@ -66,10 +66,10 @@ impl Limits {
     }
 
     /// Whether its time is up.
-    pub fn due(&self, now: Instant) -> Option<End> {
+    pub fn due(&self, now: Instant) -> Option<AttemptEnd> {
         match self.result_at {
-            Some(at) if now >= at + self.linger => Some(End::Lingered),
-            _ if now >= self.ends_at => Some(End::TimedOut),
+            Some(at) if now >= at + self.linger => Some(AttemptEnd::Lingered),
+            _ if now >= self.ends_at => Some(AttemptEnd::TimedOut),
             _ => None,
         }
     }
@@ -100,16 +100,16 @@ impl Limits {
 }
 
 /// Whether more was used than was allowed.
-pub fn over(job: &Job, tokens: Tokens, cost: Option<Usd>, turns: u64) -> Option<End> {
+pub fn over(job: &Job, tokens: Tokens, cost: Option<Usd>, turns: u64) -> Option<AttemptEnd> {
     let dollars = job
         .budget
         .is_some_and(|most| cost.is_some_and(|cost| cost > most));
     if dollars || job.budget_tokens.is_some_and(|most| tokens.total() > most) {
-        return Some(End::OverBudget);
+        return Some(AttemptEnd::OverBudget);
     }
     job.max_turns
         .is_some_and(|most| turns > u64::from(most))
-        .then_some(End::OverTurns)
+        .then_some(AttemptEnd::OverTurns)
 }
 
 #[cfg(test)]
@@ -162,8 +162,11 @@ mod tests {
         limits.result(at(100));
         assert!(!limits.wants_look(at(500)));
         assert_eq!(limits.due(at(104)), None);
-        assert_eq!(limits.due(at(105)), Some(End::Lingered));
-        assert_eq!(Limits::new(&job(), start).due(at(1000)), Some(End::TimedOut));
+        assert_eq!(limits.due(at(105)), Some(AttemptEnd::Lingered));
+        assert_eq!(
+            Limits::new(&job(), start).due(at(1000)),
+            Some(AttemptEnd::TimedOut)
+        );
     }
 
     #[test]
@@ -172,9 +175,9 @@ mod tests {
         assert_eq!(over(&job(), tokens(100), Some(Usd(1_500_000)), 3), None);
         assert_eq!(
             over(&job(), tokens(0), Some(Usd(1_500_001)), 0),
-            Some(End::OverBudget)
+            Some(AttemptEnd::OverBudget)
         );
-        assert_eq!(over(&job(), tokens(101), None, 0), Some(End::OverBudget));
-        assert_eq!(over(&job(), tokens(0), None, 4), Some(End::OverTurns));
+        assert_eq!(over(&job(), tokens(101), None, 0), Some(AttemptEnd::OverBudget));
+        assert_eq!(over(&job(), tokens(0), None, 4), Some(AttemptEnd::OverTurns));
     }
 }

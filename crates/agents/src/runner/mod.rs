@@ -11,7 +11,7 @@
 //! | `shim.lock` | locked by the kernel while the shim lives: its only sign of life |
 //! | `started` | made exclusively before the agent is started: there is never a second one for an attempt; has the mark |
 //! | `process.json` | shim and agent, by pid and start time; renewed when the family changes |
-//! | `events.jsonl` | what the agent said ([`crate::event::Line`]) |
+//! | `events.jsonl` | what the agent said ([`crate::event::EventLine`]) |
 //! | `stdout.log`, `stderr.log` | what it printed, cut in the middle when it is much |
 //! | `stop` | somebody wants it ended: the reason ([`crate::job::Stop`]) |
 //! | `shim.log` | what the shim itself has to say, if anything |
@@ -46,4 +46,4 @@ pub mod shim;
 mod stdin;
 
 pub use attempt_files::Processes;
-pub use conversation::Sum;
+pub use conversation::AttemptTotals;

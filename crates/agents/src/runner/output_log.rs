@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use jit_os::file;
 
-use crate::redact::{Redactor, Scrub};
+use crate::redact::{Redactor, StreamRedactor};
 
 /// How much of the beginning is kept.
 const HEAD: u64 = 4 << 20;
@@ -26,7 +26,7 @@ pub const LAST: usize = 8 << 10;
 const GAP: u64 = 49;
 
 #[derive(Debug)]
-pub struct Log {
+pub struct OutputLog {
     path: PathBuf,
     file: Option<File>,
     head: u64,
@@ -38,10 +38,10 @@ pub struct Log {
     pub lost: u64,
     last: VecDeque<u8>,
     keep: usize,
-    scrub: Option<Scrub>,
+    scrub: Option<StreamRedactor>,
 }
 
-impl Log {
+impl OutputLog {
     /// The last `keep` bytes are remembered too.
     pub fn new(path: &Path, keep: usize) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl Log {
 
     /// The same, without secrets.
     pub fn without_secrets(mut self, redactor: Arc<Redactor>) -> Self {
-        self.scrub = Some(Scrub::new(redactor));
+        self.scrub = Some(StreamRedactor::new(redactor));
         self
     }
 
@@ -187,7 +187,7 @@ mod tests {
             .collect();
         for piece in [1, 7, 100, 999, 5000, all.len()] {
             let path = folder.path().join(format!("{piece}"));
-            let mut log = Log::new(&path, 20);
+            let mut log = OutputLog::new(&path, 20);
             (log.head, log.tail) = (100, 300);
             let mut longest = 0;
             for bytes in all.chunks(piece) {
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn g8_a_log_that_cannot_be_written_only_loses_output() {
-        let mut log = Log::new(Path::new("/dev/null/nothing"), 4);
+        let mut log = OutputLog::new(Path::new("/dev/null/nothing"), 4);
         log.take(b"12345");
         log.take(b"67");
         assert_eq!((log.lost, log.last().as_str()), (7, "4567"));

@@ -13,22 +13,22 @@ use rustix::process::Signal;
 
 /// How an agent's process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Status {
+pub struct ProcessExit {
     pub code: Option<i32>,
     pub signal: Option<i32>,
 }
 
 #[derive(Debug)]
-pub struct Family {
+pub struct ProcessTree {
     /// The agent's number, which is its own until it was waited for.
     pub agent: u32,
-    pub status: Option<Status>,
+    pub status: Option<ProcessExit>,
     mark: String,
     adopts: bool,
     seen: Vec<ProcessRef>,
 }
 
-impl Family {
+impl ProcessTree {
     pub fn new(agent: u32, mark: &str, adopts: bool) -> Self {
         Self {
             agent,
@@ -45,13 +45,13 @@ impl Family {
             match children::reap() {
                 Reaped::Ended { pid, code, signal } => {
                     if pid == self.agent && self.status.is_none() {
-                        self.status = Some(Status { code, signal });
+                        self.status = Some(ProcessExit { code, signal });
                     }
                 }
                 Reaped::Running => return true,
                 Reaped::Nobody => {
                     // Somebody else waited for it: how it ended is not known.
-                    self.status.get_or_insert(Status {
+                    self.status.get_or_insert(ProcessExit {
                         code: None,
                         signal: None,
                     });
@@ -130,7 +130,7 @@ pub fn search(mark: &str, these: &[ProcessRef]) -> io::Result<(Vec<Below>, bool)
 }
 
 /// Signals each. Gone meanwhile is as good; not allowed shows in who is left.
-pub fn tell(members: &[Below], signal: Signal) {
+pub fn signal_all(members: &[Below], signal: Signal) {
     for one in members {
         let _ = process::signal(one.process, signal);
         if signal != Signal::KILL {

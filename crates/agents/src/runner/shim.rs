@@ -21,17 +21,17 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Signal;
 
 use super::attempt;
-use super::attempt_files::{Files, Lock, Processes};
-use super::conversation::{Sum, Talk};
-use super::event_log::Record;
+use super::attempt_files::{AttemptFiles, AttemptLock, Processes};
+use super::conversation::{AttemptTotals, Conversation};
+use super::event_log::EventLog;
 use super::limits::{self, Limits};
 use super::lines::Lines;
-use super::output_log::{LAST, Log};
-use super::process_tree::{self, Family};
-use super::stdin::Feed;
+use super::output_log::{LAST, OutputLog};
+use super::process_tree::{self, ProcessTree};
+use super::stdin::StdinWriter;
 use crate::agent::{Agent, Stdin};
 use crate::ask::Ask;
-use crate::job::{End, Exit, Job};
+use crate::job::{AttemptEnd, Exit, Job};
 use crate::redact::Redactor;
 
 /// How often lease and session are renewed.
@@ -85,7 +85,7 @@ pub fn run(
     ask: &mut dyn Ask,
     pulse: &mut dyn FnMut(Beat) -> io::Result<()>,
 ) -> io::Result<Exit> {
-    let files = Files::of(folder);
+    let files = AttemptFiles::of(folder);
     let Some(_lock) = own(&files)? else {
         return taken(&files);
     };
@@ -99,23 +99,23 @@ pub fn run(
     };
     let vars = job.vars.iter().map(|(name, value)| (name.into(), value.into()));
     let redactor = Arc::new(Redactor::of(std::env::vars_os().chain(vars)));
-    let mut record = Record::new(&files.path("events.jsonl"), Arc::clone(&redactor));
+    let mut events = EventLog::new(&files.path("events.jsonl"), Arc::clone(&redactor));
     if let Some(reason) = stop_asked(&files) {
-        record.note(&reason);
-        return ended_early(&files, End::Stopped, reason);
+        events.note(&reason);
+        return ended_early(&files, AttemptEnd::Stopped, reason);
     }
     let adopts = children::adopt_orphans()?;
     let me = ProcessRef::current()?;
     let started = Instant::now();
-    let (mut child, feed) = match start(&job, agent, &mark) {
+    let (mut child, stdin) = match start(&job, agent, &mark) {
         Ok(started) => started,
         Err(reason) => {
-            record.note(&format!("it could not be started: {reason}"));
+            events.note(&format!("it could not be started: {reason}"));
             let reason = redactor.clean(&reason).into_owned();
-            return ended_early(&files, End::NotStarted, reason);
+            return ended_early(&files, AttemptEnd::NotStarted, reason);
         }
     };
-    let talk = Talk::new(agent.listener(&job), ask, record, feed);
+    let conversation = Conversation::new(agent.listener(&job), ask, events, stdin);
     let its = ProcessRef::of(child.id()).ok().flatten();
     let processes = Processes {
         boot: clock::boot_id().unwrap_or_default(),
@@ -134,9 +134,9 @@ pub fn run(
         stdout: child.stdout.take(),
         stderr: child.stderr.take(),
         lines: Lines::default(),
-        out_log: Log::new(&files.path("stdout.log"), 0).without_secrets(Arc::clone(&redactor)),
-        err_log: Log::new(&files.path("stderr.log"), LAST).without_secrets(redactor),
-        family: Family::new(child.id(), &mark, adopts),
+        out_log: OutputLog::new(&files.path("stdout.log"), 0).without_secrets(Arc::clone(&redactor)),
+        err_log: OutputLog::new(&files.path("stderr.log"), LAST).without_secrets(redactor),
+        tree: ProcessTree::new(child.id(), &mark, adopts),
         handle: its.and_then(process::handle),
         end: None,
         term_at: None,
@@ -148,7 +148,7 @@ pub fn run(
         pulse_error: None,
         buffer: vec![0; PIECE],
         pulse,
-        talk,
+        conversation,
         processes,
         files,
         job,
@@ -159,7 +159,7 @@ pub fn run(
 
 /// This attempt cannot be begun, whoever tries: writes that down as its end, unless it has one.
 pub fn refuse(folder: &Path, reason: &str) -> io::Result<Exit> {
-    let files = Files::of(folder);
+    let files = AttemptFiles::of(folder);
     let Some(_lock) = own(&files)? else {
         return taken(&files);
     };
@@ -167,24 +167,24 @@ pub fn refuse(folder: &Path, reason: &str) -> io::Result<Exit> {
         return Ok(exit);
     }
     match files.begin()? {
-        Some(_) => ended_early(&files, End::NotStarted, reason.to_owned()),
+        Some(_) => ended_early(&files, AttemptEnd::NotStarted, reason.to_owned()),
         None => attempt::bury_locked(&files),
     }
 }
 
 /// The lock, for life, unless somebody has it.
-fn own(files: &Files) -> io::Result<Option<Lock>> {
+fn own(files: &AttemptFiles) -> io::Result<Option<AttemptLock>> {
     files.lock(PATIENCE, || files.has("started"))
 }
 
 /// Somebody has it: another shim that lives, or one who looks at what has ended.
-fn taken(files: &Files) -> io::Result<Exit> {
+fn taken(files: &AttemptFiles) -> io::Result<Exit> {
     files
         .exit()?
         .ok_or_else(|| io::Error::new(io::ErrorKind::WouldBlock, "this attempt has another shim"))
 }
 
-fn stop_asked(files: &Files) -> Option<String> {
+fn stop_asked(files: &AttemptFiles) -> Option<String> {
     match files.stop() {
         Ok(Some(stop)) => Some(format!("stopped by {}: {}", stop.by, stop.reason)),
         Ok(None) => None,
@@ -193,7 +193,7 @@ fn stop_asked(files: &Files) -> Option<String> {
     }
 }
 
-fn ended_early(files: &Files, end: End, reason: String) -> io::Result<Exit> {
+fn ended_early(files: &AttemptFiles, end: AttemptEnd, reason: String) -> io::Result<Exit> {
     let exit = Exit {
         end,
         exit_code: None,
@@ -214,7 +214,7 @@ fn ended_early(files: &Files, end: End, reason: String) -> io::Result<Exit> {
 }
 
 /// Starts the agent. Whatever goes wrong is told in words: it is the attempt's end, not ours.
-fn start(job: &Job, agent: &dyn Agent, mark: &str) -> Result<(Child, Feed), String> {
+fn start(job: &Job, agent: &dyn Agent, mark: &str) -> Result<(Child, StdinWriter), String> {
     let launch = agent.launch(job)?;
     let (input, first, hang_up) = match launch.stdin {
         Stdin::Null => (Stdio::null(), Vec::new(), true),
@@ -255,7 +255,7 @@ fn start(job: &Job, agent: &dyn Agent, mark: &str) -> Result<(Child, Feed), Stri
     };
     let feed = no_wait(child.stdout.as_ref().map(|fd| fd.as_fd()))
         .and_then(|()| no_wait(child.stderr.as_ref().map(|fd| fd.as_fd())))
-        .and_then(|()| Feed::new(pipe, first, hang_up));
+        .and_then(|()| StdinWriter::new(pipe, first, hang_up));
     match feed {
         Ok(feed) => Ok((child, feed)),
         Err(e) => {
@@ -268,10 +268,10 @@ fn start(job: &Job, agent: &dyn Agent, mark: &str) -> Result<(Child, Feed), Stri
 }
 
 struct Shim<'a> {
-    files: Files,
+    files: AttemptFiles,
     job: Job,
     started: Instant,
-    talk: Talk<'a>,
+    conversation: Conversation<'a>,
     pulse: &'a mut dyn FnMut(Beat) -> io::Result<()>,
     pulse_at: Instant,
     /// When others were last told that it was refused.
@@ -281,10 +281,10 @@ struct Shim<'a> {
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
     lines: Lines,
-    out_log: Log,
-    err_log: Log,
+    out_log: OutputLog,
+    err_log: OutputLog,
     buffer: Vec<u8>,
-    family: Family,
+    tree: ProcessTree,
     processes: Processes,
     /// Readable when the agent has ended.
     handle: Option<OwnedFd>,
@@ -298,7 +298,7 @@ struct Shim<'a> {
     look_at: Instant,
     look_step: Duration,
     /// Why it was told to end, and when that is enforced: with a signal, and with the one that cannot be ignored.
-    end: Option<End>,
+    end: Option<AttemptEnd>,
     term_at: Option<Instant>,
     kill_at: Option<Instant>,
 }
@@ -307,7 +307,7 @@ impl Shim<'_> {
     fn live(&mut self) -> io::Result<Exit> {
         self.write_processes();
         memory::let_go_of_code();
-        while self.family.status.is_none() {
+        while self.tree.status.is_none() {
             let now = Instant::now();
             let mut until = self.pulse_at.min(self.look_at);
             until = match self.term_at.or(self.kill_at) {
@@ -323,7 +323,7 @@ impl Shim<'_> {
             }
             let woken = self.listen(until);
             if woken || self.handle.is_none() {
-                self.family.reap();
+                self.tree.reap();
             }
             self.tend();
         }
@@ -338,7 +338,7 @@ impl Shim<'_> {
         if now >= self.look_at {
             self.look_step = (self.look_step * 3).min(LOOK);
             self.look_at = now + self.look_step;
-            self.family.reap();
+            self.tree.reap();
             self.look();
         }
         if let Some(at) = self.kill_at {
@@ -352,13 +352,13 @@ impl Shim<'_> {
             }
             return;
         }
-        let sum = &self.talk.sum;
+        let sum = &self.conversation.sum;
         if std::mem::take(&mut self.files_came) && self.files.has("stop") {
             let reason = stop_asked(&self.files).unwrap_or_else(|| "stopped".to_owned());
-            self.stop(End::Stopped, &reason);
+            self.stop(AttemptEnd::Stopped, &reason);
         } else if let Some(end) = self.limits.due(now) {
             let said = match end {
-                End::Lingered => "it did not end after its result",
+                AttemptEnd::Lingered => "it did not end after its result",
                 _ => "its time is up",
             };
             self.stop(end, said);
@@ -366,26 +366,26 @@ impl Shim<'_> {
             limits::over(&self.job, sum.tokens, sum.cost_usd, sum.turns).filter(|_| sum.verdict.is_none())
         {
             let said = match end {
-                End::OverTurns => "it took more turns than it has",
+                AttemptEnd::OverTurns => "it took more turns than it has",
                 _ => "it used more than its budget",
             };
             self.stop(end, said);
         } else if self.limits.wants_look(now) {
-            self.family.reap();
+            self.tree.reap();
             let members = self.look();
             let used = members.iter().map(|one| one.used).sum::<u64>() + children::used_by_reaped();
             if self.limits.look(now, used) {
-                self.stop(End::Hung, "it is silent and idle");
+                self.stop(AttemptEnd::Hung, "it is silent and idle");
             }
         }
     }
 
     /// Tells everybody to end.
-    fn stop(&mut self, end: End, why: &str) {
-        self.talk.record.note(why);
+    fn stop(&mut self, end: AttemptEnd, why: &str) {
+        self.conversation.events.note(why);
         self.end = Some(end);
         let grace = limits::secs(self.job.grace_secs);
-        if self.talk.ask_to_stop() {
+        if self.conversation.ask_to_stop() {
             self.term_at = Some(Instant::now() + ASKED.min(grace / 2));
         } else {
             self.tell(Signal::TERM);
@@ -395,14 +395,14 @@ impl Shim<'_> {
 
     fn tell(&mut self, signal: Signal) {
         let members = self.look();
-        process_tree::tell(&members, signal);
+        process_tree::signal_all(&members, signal);
     }
 
     /// Who is there. Written down if it is not as it was.
     fn look(&mut self) -> Vec<Below> {
         // A process table that cannot be read is looked at again soon.
-        let members = self.family.look().unwrap_or_default();
-        let seen = self.family.seen();
+        let members = self.tree.look().unwrap_or_default();
+        let seen = self.tree.seen();
         if seen != self.processes.family {
             self.processes.family = seen;
             self.write_processes();
@@ -425,7 +425,7 @@ impl Shim<'_> {
         if let Some(error) = &error
             && self.pulse_error.as_ref() != Some(error)
         {
-            self.talk.record.note(&format!("not renewed: {error}"));
+            self.conversation.events.note(&format!("not renewed: {error}"));
         }
         self.pulse_error = error;
     }
@@ -436,7 +436,7 @@ impl Shim<'_> {
         let now = Instant::now();
         self.deaf_until = self
             .deaf_until
-            .filter(|end| now < *end && !self.talk.feed.is_open());
+            .filter(|end| now < *end && !self.conversation.stdin.is_open());
         let until = self.deaf_until.map_or(until, |end| until.min(end));
         let hears = self.deaf_until.is_none();
         let stdout = self.stdout.as_ref().filter(|_| hears);
@@ -444,7 +444,7 @@ impl Shim<'_> {
         let pipes = [
             (stdout.map(|fd| fd.as_fd()), PollFlags::IN),
             (stderr.map(|fd| fd.as_fd()), PollFlags::IN),
-            (self.talk.feed.wants(), PollFlags::OUT),
+            (self.conversation.stdin.wants(), PollFlags::OUT),
             (self.handle.as_ref().map(|fd| fd.as_fd()), PollFlags::IN),
             (self.watch.as_ref().and_then(Watch::handle), PollFlags::IN),
         ];
@@ -479,7 +479,7 @@ impl Shim<'_> {
             self.gather(out.max(err));
         }
         if feed {
-            self.talk.feed.push();
+            self.conversation.stdin.push();
         }
         if watch && let Some(watch) = &self.watch {
             watch.clear();
@@ -503,9 +503,9 @@ impl Shim<'_> {
         };
         let bytes = self.buffer.get(..count).unwrap_or_default();
         self.out_log.take(bytes);
-        let talk = &mut self.talk;
-        self.lines.take(bytes, &mut |line| talk.line(line));
-        self.talk.record.flush();
+        let conversation = &mut self.conversation;
+        self.lines.take(bytes, &mut |line| conversation.line(line));
+        self.conversation.events.flush();
         self.heard();
         count
     }
@@ -522,10 +522,12 @@ impl Shim<'_> {
     fn heard(&mut self) {
         let now = Instant::now();
         self.limits.word(now);
-        if std::mem::take(&mut self.talk.results) > 0 {
+        if std::mem::take(&mut self.conversation.results) > 0 {
             self.limits.result(now);
         }
-        if std::mem::take(&mut self.talk.limited) && self.told_limit.is_none_or(|at| now >= at + TELL_LIMIT) {
+        if std::mem::take(&mut self.conversation.limited)
+            && self.told_limit.is_none_or(|at| now >= at + TELL_LIMIT)
+        {
             // Others are to know at once.
             self.pulse_at = now;
             self.told_limit = Some(now);
@@ -535,7 +537,7 @@ impl Shim<'_> {
     /// The agent has ended: takes what is left of its output, ends what is left of its family. Says how many that were.
     fn settle(&mut self) -> u32 {
         self.handle = None;
-        self.talk.feed.close();
+        self.conversation.stdin.close();
         let until = Instant::now() + DRAIN;
         while (self.stdout.is_some() || self.stderr.is_some()) && Instant::now() < until {
             // Its children may be all that holds the pipes open.
@@ -551,9 +553,9 @@ impl Shim<'_> {
             }
         }
         (self.stdout, self.stderr) = (None, None);
-        let talk = &mut self.talk;
-        self.lines.end(&mut |line| talk.line(line));
-        self.talk.end();
+        let conversation = &mut self.conversation;
+        self.lines.end(&mut |line| conversation.line(line));
+        self.conversation.end();
         ended
     }
 
@@ -566,17 +568,17 @@ impl Shim<'_> {
             .unwrap_or_else(|| since + limits::secs(self.job.grace_secs).min(BACKGROUND));
         let mut complained = false;
         loop {
-            let may_be_more = self.family.reap();
+            let may_be_more = self.tree.reap();
             let mut members = match may_be_more {
-                true => self.family.look().unwrap_or_default(),
+                true => self.tree.look().unwrap_or_default(),
                 false => Vec::new(),
             };
             if members.is_empty() {
-                members = self.family.elsewhere().unwrap_or_default();
-                if members.is_empty() && !self.family.reap() {
+                members = self.tree.elsewhere().unwrap_or_default();
+                if members.is_empty() && !self.tree.reap() {
                     break;
                 }
-                if members.is_empty() && !self.family.adopts() {
+                if members.is_empty() && !self.tree.adopts() {
                     break;
                 }
             }
@@ -587,16 +589,16 @@ impl Shim<'_> {
                 .copied()
                 .collect();
             if now >= kill_at {
-                process_tree::tell(&members, Signal::KILL);
+                process_tree::signal_all(&members, Signal::KILL);
             } else {
-                process_tree::tell(&news, Signal::TERM);
+                process_tree::signal_all(&news, Signal::TERM);
             }
             told.extend(news.iter().map(|one| one.process));
             if now >= since + STUBBORN && now >= kill_at + STUBBORN && !complained {
                 complained = true;
                 let pids: Vec<String> = members.iter().map(|one| one.process.pid.to_string()).collect();
                 let text = format!("these processes cannot be ended: {}", pids.join(" "));
-                self.talk.record.note(&text);
+                self.conversation.events.note(&text);
             }
             self.beat(now);
             self.listen(now + nap);
@@ -607,10 +609,10 @@ impl Shim<'_> {
         }
         match told.len() {
             0 => {}
-            1 => self.talk.record.note("1 process was left and was ended"),
+            1 => self.conversation.events.note("1 process was left and was ended"),
             many => self
-                .talk
-                .record
+                .conversation
+                .events
                 .note(&format!("{many} processes were left and were ended")),
         }
         u32::try_from(told.len()).unwrap_or(u32::MAX)
@@ -621,29 +623,29 @@ impl Shim<'_> {
         self.err_log.end();
         let lost = self.out_log.lost + self.err_log.lost;
         let mut stderr_tail = self.err_log.last();
-        if lost > 0 || self.talk.record.lost > 0 {
+        if lost > 0 || self.conversation.events.lost > 0 {
             let text = format!(
                 "[jit: the disk did not take {lost} bytes of output and {} events]",
-                self.talk.record.lost
+                self.conversation.events.lost
             );
-            self.talk.record.note(&text);
+            self.conversation.events.note(&text);
             stderr_tail = format!("{stderr_tail}\n{text}");
         }
-        let status = self.family.status;
+        let status = self.tree.status;
         if self.end.is_none() {
-            self.talk
+            self.conversation
                 .exited(status.and_then(|status| status.code), &stderr_tail);
         }
-        let Sum {
+        let AttemptTotals {
             tokens,
             cost_usd,
             turns,
             verdict,
             session_id,
             meter,
-        } = self.talk.sum.clone();
+        } = self.conversation.sum.clone();
         let exit = Exit {
-            end: self.end.unwrap_or(End::Exited),
+            end: self.end.unwrap_or(AttemptEnd::Exited),
             exit_code: status.and_then(|status| status.code),
             signal: status.and_then(|status| status.signal),
             verdict,
@@ -656,7 +658,7 @@ impl Shim<'_> {
             stderr_tail,
             ended_orphans,
         };
-        let well = exit.end == End::Exited && exit.exit_code == Some(0);
+        let well = exit.end == AttemptEnd::Exited && exit.exit_code == Some(0);
         // What is not given back now is when its end is written down in the log.
         let _ = (self.pulse)(Beat::Ended { well });
         self.files.free_spare();

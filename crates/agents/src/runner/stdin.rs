@@ -9,13 +9,13 @@ use std::process::ChildStdin;
 const MOST: usize = 1 << 20;
 
 #[derive(Debug, Default)]
-pub struct Feed {
+pub struct StdinWriter {
     pipe: Option<ChildStdin>,
     waiting: VecDeque<u8>,
     hang_up: bool,
 }
 
-impl Feed {
+impl StdinWriter {
     pub fn new(pipe: Option<ChildStdin>, first: Vec<u8>, hang_up: bool) -> io::Result<Self> {
         if let Some(pipe) = &pipe {
             rustix::io::ioctl_fionbio(pipe, true)?;

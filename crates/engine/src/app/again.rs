@@ -10,9 +10,9 @@
 
 use std::path::Path;
 
-use jit_agents::event::Said;
+use jit_agents::event::AgentEvent;
 use jit_agents::job::Job;
-use jit_agents::prompt::Conflict;
+use jit_agents::prompt::MergeConflict;
 use jit_agents::runner::attempt;
 use jit_core::coordinate::reason;
 use jit_core::plan::{PlanUnit, Settings};
@@ -132,11 +132,11 @@ impl App {
 }
 
 /// The conflict that a unit is to settle, if it has one.
-pub(super) fn conflict_of(unit: &Unit) -> Option<Conflict> {
+pub(super) fn conflict_of(unit: &Unit) -> Option<MergeConflict> {
     let begun = is_merging(Path::new(&unit.worktree_path));
     let last = unit.last_error.as_ref().map(|error| error.reason.as_str());
     let open = !unit.merge_conflicts.is_empty() && (begun || last == Some(reason::CONFLICT));
-    open.then(|| Conflict {
+    open.then(|| MergeConflict {
         paths: unit
             .merge_conflicts
             .iter()
@@ -168,7 +168,7 @@ fn in_session(job: &Job, folder: &Path, session: &str) -> bool {
 fn has_answered(folder: &Path) -> bool {
     let mut from = 0;
     while let Ok((lines, next)) = attempt::follow(folder, from) {
-        let answers = |said: &Said| matches!(said, Said::Text { .. } | Said::Tool { .. });
+        let answers = |said: &AgentEvent| matches!(said, AgentEvent::Text { .. } | AgentEvent::Tool { .. });
         if lines.iter().any(|line| answers(&line.said)) {
             return true;
         }

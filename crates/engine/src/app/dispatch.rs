@@ -16,7 +16,7 @@ use jit_agents::event::Meter;
 use jit_agents::hooks::Program;
 use jit_agents::hooks::settings::{self, Reach};
 use jit_agents::job::{Job, Resume, Stop};
-use jit_agents::prompt::{self, Brief, Comment, IssueText, Words};
+use jit_agents::prompt::{self, Brief, IssueComment, IssueText, PromptSource};
 use jit_agents::runner::attempt::{self, Attempt};
 use jit_agents::{self as agents, price};
 use jit_core::account::AccountId;
@@ -283,8 +283,8 @@ impl App {
         let knows = self.memory(unit, &job);
         let words = match (&job.task, &job.task_file) {
             _ if knows.words => None,
-            (Some(text), _) => Some(Words::Text(text.clone())),
-            (None, Some(path)) => Some(Words::file(path.clone())),
+            (Some(text), _) => Some(PromptSource::Text(text.clone())),
+            (None, Some(path)) => Some(PromptSource::file(path.clone())),
             (None, None) => None,
         };
         let mut brief = self.brief(unit, job.attempt)?;
@@ -501,7 +501,7 @@ impl App {
                     labels: described.issue.labels.iter().map(ToString::to_string).collect(),
                     comments: comments
                         .into_iter()
-                        .map(|comment| Comment {
+                        .map(|comment| IssueComment {
                             at: comment.at,
                             author: comment.agent_id.to_string(),
                             text: comment.text,

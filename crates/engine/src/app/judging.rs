@@ -12,8 +12,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use jit_agents as agents;
-use jit_agents::event::Verdict;
-use jit_agents::job::{End, Exit, Job};
+use jit_agents::event::AgentVerdict;
+use jit_agents::job::{AttemptEnd, Exit, Job};
 use jit_agents::redact::Redactor;
 use jit_agents::runner::attempt::{self, Attempt};
 use jit_core::ids::UnitId;
@@ -121,7 +121,7 @@ impl App {
         let Ok(job) = attempt::job(&folder) else {
             return self.give_up_attempt(&unit);
         };
-        if unit.state == Phase::Dispatched && exit.end != End::NotStarted {
+        if unit.state == Phase::Dispatched && exit.end != AttemptEnd::NotStarted {
             unit = self.advance(&unit.id, Input::InstanceRunning, Facts::default())?;
         }
         let (input, facts) = self.judge_attempt(&unit, &job, &exit, &folder)?;
@@ -179,7 +179,7 @@ impl App {
                 "worktree_gone",
                 format!("its worktree {} is gone", unit.worktree_path),
             )),
-            Some(failure) if exit.end == End::Stopped => {
+            Some(failure) if exit.end == AttemptEnd::Stopped => {
                 Some(stopped_for(failure, attempt::stop_reason(folder)))
             }
             Some(failure) => Some(failure),
@@ -203,7 +203,7 @@ impl App {
             });
         }
         let input = match exit.end {
-            End::TimedOut | End::Hung => Input::InstanceTimeout,
+            AttemptEnd::TimedOut | AttemptEnd::Hung => Input::InstanceTimeout,
             _ => Input::InstanceFailed,
         };
         facts.error = Some(failure);
@@ -437,7 +437,7 @@ const AGENTS_WORDS: &[&str] = &[
 ];
 
 /// It says, or would have to say, that its account was refused.
-fn was_limited(verdict: &Verdict) -> bool {
+fn was_limited(verdict: &AgentVerdict) -> bool {
     verdict.is_error
         && (verdict.limited.is_some()
             || matches!(verdict.api_status, Some(429 | 529))
@@ -461,21 +461,23 @@ pub(super) fn failed(exit: &Exit, agent: &Option<String>) -> Option<Failure> {
     let tells_end = kind.as_ref().is_some_and(|agent| agent.tells_end());
     let word = |reason: &str, text: &str| Some(failure(reason, with_last(text.to_owned())));
     // Its time was used up by waiting for the model.
-    if matches!(exit.end, End::TimedOut | End::Hung) && exit.verdict.as_ref().is_some_and(was_limited) {
+    if matches!(exit.end, AttemptEnd::TimedOut | AttemptEnd::Hung)
+        && exit.verdict.as_ref().is_some_and(was_limited)
+    {
         return word(
             coordinate::reason::RATE_LIMIT,
             "its time was up while it waited for the model",
         );
     }
     match exit.end {
-        End::NotStarted => word("not_started", "the agent could not be started"),
-        End::TimedOut => word("timeout", "its time was up"),
-        End::Hung => word("hung", "it said nothing and did nothing any more"),
-        End::OverBudget => word("budget", "its budget was used up"),
-        End::OverTurns => word("max_turns", "it had taken all its turns"),
-        End::Stopped => word("stopped", "somebody stopped it"),
-        End::ShimLost => word("shim_lost", "the process that watched it was killed"),
-        End::Exited | End::Lingered => match &exit.verdict {
+        AttemptEnd::NotStarted => word("not_started", "the agent could not be started"),
+        AttemptEnd::TimedOut => word("timeout", "its time was up"),
+        AttemptEnd::Hung => word("hung", "it said nothing and did nothing any more"),
+        AttemptEnd::OverBudget => word("budget", "its budget was used up"),
+        AttemptEnd::OverTurns => word("max_turns", "it had taken all its turns"),
+        AttemptEnd::Stopped => word("stopped", "somebody stopped it"),
+        AttemptEnd::ShimLost => word("shim_lost", "the process that watched it was killed"),
+        AttemptEnd::Exited | AttemptEnd::Lingered => match &exit.verdict {
             Some(verdict) if verdict.is_error => {
                 let reason = match (verdict.api_status, verdict.reason.as_str()) {
                     _ if was_limited(verdict) => coordinate::reason::RATE_LIMIT,

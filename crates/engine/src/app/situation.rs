@@ -3,7 +3,7 @@
 //! What must hold:
 //!
 //! - what is said is how the log and the files of attempts are at this look, whatever was seen at the one before;
-//! - what cannot have changed since is not read again: the log is known by its stamp, an attempt by [`Glance`], and
+//! - what cannot have changed since is not read again: the log is known by its stamp, an attempt by [`AttemptPoll`], and
 //!   ORCHESTRATION.yaml by what was written last;
 //! - towards the day counts what everybody's agents use, those of other workflows and those started by hand included.
 
@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use jit_agents as agents;
-use jit_agents::runner::attempt_poll::{Far, Glance};
-use jit_agents::runner::{Sum, attempt};
+use jit_agents::runner::attempt_poll::{AttemptPoll, AttemptStage};
+use jit_agents::runner::{AttemptTotals, attempt};
 use jit_core::account::Account;
 use jit_core::coordinate::{Cap, Facts as Known, Limits, Look, Member, Seen, Spent, Task, Trouble};
 use jit_core::ids::{UnitId, WorkflowId};
@@ -71,7 +71,7 @@ pub(crate) struct Sight {
     /// The log as it was when it was read, and the day.
     log: Option<(Meta, i64)>,
     read: Option<Read>,
-    attempts: BTreeMap<(UnitId, u32), Glance>,
+    attempts: BTreeMap<(UnitId, u32), AttemptPoll>,
     /// ORCHESTRATION.yaml shows this, and its file is that one.
     shown: Option<(Workflow, Vec<Unit>)>,
     file: Option<Stamp>,
@@ -98,7 +98,7 @@ fn is_at_work(unit: &Unit) -> bool {
     matches!(unit.state, Phase::Dispatched | Phase::Running)
 }
 
-fn add(purse: &mut Spent, sum: &Sum) {
+fn add(purse: &mut Spent, sum: &AttemptTotals) {
     let cost = sum.cost_usd.unwrap_or_default();
     purse.usd = Usd(purse.usd.0.saturating_add(cost.0));
     purse.tokens = purse.tokens.plus(sum.tokens);
@@ -129,8 +129,8 @@ impl App {
             // What cannot be read is as good as lost.
             let far = glance
                 .look(&self.attempt_folder(unit, attempt))
-                .unwrap_or(Far::Lost);
-            let sum = Some(glance.sum.clone()).filter(|_| far == Far::Running);
+                .unwrap_or(AttemptStage::Lost);
+            let sum = Some(glance.sum.clone()).filter(|_| far == AttemptStage::Running);
             sight.attempts.insert(key, glance);
             (far, sum)
         };
@@ -172,10 +172,10 @@ impl App {
                         add(&mut spent_today, &sum);
                     }
                     member.seen = match far {
-                        Far::NotStarted => Seen::None,
-                        Far::Starting | Far::Running => Seen::Running,
-                        Far::Ended => Seen::Ended,
-                        Far::Lost => Seen::Lost,
+                        AttemptStage::NotStarted => Seen::None,
+                        AttemptStage::Starting | AttemptStage::Running => Seen::Running,
+                        AttemptStage::Ended => Seen::Ended,
+                        AttemptStage::Lost => Seen::Lost,
                     };
                 }
             }

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use jit_agents::hooks::decision::Mode;
+use jit_agents::hooks::decision::RuleMode;
 use jit_core::merge_policy::Rule;
 use jit_core::pattern::Pattern;
 use jit_core::scope::Scope;
@@ -353,13 +353,13 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "hooks.destructive_git",
-        kind: Kind::Word(Mode::WORDS),
+        kind: Kind::Word(RuleMode::WORDS),
         default: Default::Word("deny"),
         help: "what happens when an agent's git command would take something from another's branch",
     },
     Key {
         name: "hooks.outside_worktree",
-        kind: Kind::Word(Mode::WORDS),
+        kind: Kind::Word(RuleMode::WORDS),
         default: Default::Word("deny"),
         help: "what happens when an agent writes into another checkout of the repository",
     },
@@ -371,7 +371,7 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "hooks.stash",
-        kind: Kind::Word(Mode::WORDS),
+        kind: Kind::Word(RuleMode::WORDS),
         default: Default::Word("deny"),
         help: "what happens when an agent uses the stash that all worktrees share",
     },

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
-use jit_agents::hooks::decision::Mode as Guard;
+use jit_agents::hooks::decision::RuleMode as Guard;
 use jit_agents::price::Price;
 use jit_core::merge_policy::MergePolicy;
 use jit_core::pattern::Pattern;

@@ -12,9 +12,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jit_agents::hooks::decision::{Mode, Objection, Verdict};
+use jit_agents::hooks::decision::{HookDecision, Objection, RuleMode};
 use jit_agents::hooks::input::{self, Act, BadInput, ToolCall};
-use jit_agents::hooks::{Event, Program, answer};
+use jit_agents::hooks::{HookEvent, Program, answer};
 use jit_core::ids::AgentId;
 use jit_core::lease::Lease;
 use jit_core::policy::Enforce;
@@ -43,7 +43,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const NAMED: usize = 3;
 
 /// What is printed; nothing where there is nothing to say. Never fails: what goes wrong is part of the answer.
-pub fn run(options: &Options, program: Program, event: Event, stdin: impl Read) -> String {
+pub fn run(options: &Options, program: Program, event: HookEvent, stdin: impl Read) -> String {
     let call = input::slurp(stdin).and_then(|bytes| input::parse(program, event, &bytes));
     let start = start(program, event, call.as_ref().ok());
     let Ok(place) = Place::discover(&start, &GitEnv::from_process()) else {
@@ -55,30 +55,35 @@ pub fn run(options: &Options, program: Program, event: Event, stdin: impl Read) 
     let session = call.as_ref().ok().and_then(|call| call.session.clone());
     let hook = Hook::new(options, program, session, start);
     match event {
-        Event::BeforeTool => {
-            let mut verdict = Verdict::default();
+        HookEvent::BeforeTool => {
+            let mut verdict = HookDecision::default();
             hook.before_tool(call, &mut verdict);
             answer::before_tool(program, &verdict)
         }
         // The rest informs. An agent is not held up because that fails.
-        Event::AfterTool => answer::context(program, event, &hook.after_tool().unwrap_or_default()),
-        Event::Prompt => answer::context(program, event, &hook.prompt().unwrap_or_default()),
-        Event::SessionStart => match hook.session_start() {
+        HookEvent::AfterTool => answer::context(program, event, &hook.after_tool().unwrap_or_default()),
+        HookEvent::Prompt => answer::context(program, event, &hook.prompt().unwrap_or_default()),
+        HookEvent::SessionStart => match hook.session_start() {
             Ok(text) => answer::context(program, event, &text),
             Err(refusal) => answer::context(program, event, &format!("jit: {}", refusal.message)),
         },
-        Event::Stop => match hook.stop(call.is_ok_and(|call| call.asked_before)) {
+        HookEvent::Stop => match hook.stop(call.is_ok_and(|call| call.asked_before)) {
             Ok(Some(reason)) => answer::not_yet(program, &reason),
             _ => String::new(),
         },
-        Event::SessionEnd => hook.session_end().unwrap_or_default(),
+        HookEvent::SessionEnd => hook.session_end().unwrap_or_default(),
     }
 }
 
 /// What [`run`] says before a tool, for whoever has an agent on the line and need not be started for each question:
 /// about `call`, of an agent that is at home in `start`.
-pub fn judge(options: &Options, program: Program, start: &Path, call: Result<ToolCall, BadInput>) -> Verdict {
-    let mut verdict = Verdict::default();
+pub fn judge(
+    options: &Options,
+    program: Program,
+    start: &Path,
+    call: Result<ToolCall, BadInput>,
+) -> HookDecision {
+    let mut verdict = HookDecision::default();
     let Ok(place) = Place::discover(start, &GitEnv::from_process()) else {
         return verdict;
     };
@@ -102,7 +107,7 @@ fn within(
     files: &[PathBuf],
     runs: bool,
     whole_tree: Option<&str>,
-    verdict: &mut Verdict,
+    verdict: &mut HookDecision,
 ) {
     let own = std::fs::canonicalize(&ground.own).unwrap_or_else(|_| ground.own.clone());
     for path in files {
@@ -127,7 +132,7 @@ fn within(
                 scope.shown()
             );
             let instead = "Do without it, and say in your last message what should be changed there.";
-            verdict.add(Mode::Deny, Objection::new(what, instead));
+            verdict.add(RuleMode::Deny, Objection::new(what, instead));
         }
     }
     if let Some(text) = whole_tree {
@@ -138,7 +143,7 @@ fn within(
         );
         let instead =
             "Look at `git status` afterwards: what differs elsewhere when you end is sent back to you.";
-        verdict.add(Mode::Warn, Objection::new(what, instead));
+        verdict.add(RuleMode::Warn, Objection::new(what, instead));
     }
 }
 
@@ -147,7 +152,7 @@ fn uses_jit(place: &Place) -> bool {
 }
 
 /// Where the session is at home.
-fn start(program: Program, event: Event, call: Option<&ToolCall>) -> PathBuf {
+fn start(program: Program, event: HookEvent, call: Option<&ToolCall>) -> PathBuf {
     let var = |name: &str| {
         std::env::var_os(name)
             .map(PathBuf::from)
@@ -164,7 +169,7 @@ fn start(program: Program, event: Event, call: Option<&ToolCall>) -> PathBuf {
         (Some(_), Some(cwd)) => cwd,
         // Its shell may stand anywhere by now; where the session began is what counts.
         (None, cwd)
-            if event != Event::SessionStart
+            if event != HookEvent::SessionStart
                 && let Some(home) = sessions::home() =>
         {
             cwd.filter(|cwd| cwd.starts_with(&home)).unwrap_or(home)
@@ -184,11 +189,11 @@ struct Hook {
 }
 
 /// How far anything is enforced at all.
-fn ceiling(config: &Config) -> Mode {
+fn ceiling(config: &Config) -> RuleMode {
     match config.policy().enforce {
-        Enforce::Off => Mode::Off,
-        Enforce::Warn => Mode::Warn,
-        Enforce::Strict | Enforce::StrictExplicit => Mode::Deny,
+        Enforce::Off => RuleMode::Off,
+        Enforce::Warn => RuleMode::Warn,
+        Enforce::Strict | Enforce::StrictExplicit => RuleMode::Deny,
     }
 }
 
@@ -244,18 +249,18 @@ impl Hook {
         App::within(self.surroundings()?, &self.options, need)
     }
 
-    fn before_tool(&self, call: Result<ToolCall, BadInput>, verdict: &mut Verdict) {
+    fn before_tool(&self, call: Result<ToolCall, BadInput>, verdict: &mut HookDecision) {
         let found = match self.surroundings() {
             Ok(found) => found,
             Err(refusal) if refusal.code == Code::Config => {
                 return self.without_settings(&refusal, call, verdict);
             }
-            Err(refusal) => return verdict.add(Mode::Deny, objection(&refusal)),
+            Err(refusal) => return verdict.add(RuleMode::Deny, objection(&refusal)),
         };
         let most = ceiling(&found.config);
         // A unit's scope was set by whoever started its agent: no setting of the repository lifts it.
         let may_be_scoped = is_linked(&found.place);
-        if most == Mode::Off && !may_be_scoped {
+        if most == RuleMode::Off && !may_be_scoped {
             return;
         }
         let call = match call {
@@ -294,7 +299,7 @@ impl Hook {
                 paths.iter().filter_map(judge).collect()
             }
             Act::Run(text) => {
-                if most != Mode::Off && text.contains("git") {
+                if most != RuleMode::Off && text.contains("git") {
                     match App::within(found, &self.options, Need::Write).and_then(|app| {
                         ground.held = held(&app)?;
                         Ok(app)
@@ -327,7 +332,7 @@ impl Hook {
                 Err(refusal) => return verdict.add(most, objection(&refusal)),
             }
         }
-        if most == Mode::Off {
+        if most == RuleMode::Off {
             return;
         }
         // What lies outside of every checkout is nobody's here.
@@ -360,15 +365,20 @@ impl Hook {
 
     /// The settings cannot be used. Whoever mends them must not be held up by that; all else waits, for nobody can say that
     /// they are lenient, but a variable, which counts whatever the files say.
-    fn without_settings(&self, refusal: &Refusal, call: Result<ToolCall, BadInput>, verdict: &mut Verdict) {
+    fn without_settings(
+        &self,
+        refusal: &Refusal,
+        call: Result<ToolCall, BadInput>,
+        verdict: &mut HookDecision,
+    ) {
         let Ok(place) = Place::discover(&self.start, &GitEnv::from_process()) else {
-            return verdict.add(Mode::Deny, objection(refusal));
+            return verdict.add(RuleMode::Deny, objection(refusal));
         };
         let (config, _) = Config::load_despite(&Sources::from_process(&place));
         let said_so = matches!(config.origin("worktree.enforce_leases"), Ok(Origin::Env { .. }));
         let most = match said_so {
             true => ceiling(&config),
-            false => Mode::Deny,
+            false => RuleMode::Deny,
         };
         let what = format!("{}.", refusal.message);
         let mending = place.local_jit.as_deref().map(|local| local.join("config.toml"));
@@ -392,7 +402,7 @@ impl Hook {
             {
                 let instead =
                     "This edit may mend it, and passes without a lock; `jit doctor` tells whether it did.";
-                verdict.add(most.min(Mode::Warn), Objection::new(what, instead));
+                verdict.add(most.min(RuleMode::Warn), Objection::new(what, instead));
             }
             _ => {
                 let instead = format!(
