@@ -1,79 +1,83 @@
-//! The trait of an agent program: how it is started, and what it can do.
+//! The [`Agent`] trait: how an agent program is started, and what it can do.
+//!
+//! An agent is started directly, with a program and arguments, never through a shell.
 
 use std::ffi::OsString;
 
 use crate::job::Job;
 use crate::listener::Listener;
 
-/// One kind of agent.
+/// One kind of agent program.
 pub trait Agent: Send + Sync {
-    /// `claude`, `command`, …
+    /// The name in jobs, plans and settings: `claude`, `command`, …
     fn name(&self) -> &'static str;
 
-    /// Whether a session of an earlier attempt can be gone on with.
+    /// Whether it can resume a session of an earlier attempt.
     fn resumes(&self) -> bool {
         false
     }
 
-    /// The program it is where nobody names one.
+    /// The program to run if the job names none.
     fn program(&self) -> Option<&'static str> {
         None
     }
 
-    /// Whether it says how it ended whenever it ends by itself. Of one that does not, silence is no sign of anything.
+    /// Whether it always reports its result before it exits by itself. For an agent that does not, a missing result
+    /// means nothing.
     fn tells_end(&self) -> bool {
         false
     }
 
-    /// The exit code by which it says that it was called in a way it does not understand, if it has one: it is not called
-    /// that way again. Of any program such a code may mean anything.
+    /// The exit code for "called with arguments I do not understand", if the agent has one. jit does not repeat such a
+    /// call. `None` for agents that may be any program: there the code can mean anything.
     fn usage_code(&self) -> Option<i32> {
         None
     }
 
-    /// Whether such a session can be left as it is, and a new one be begun from it.
+    /// Whether it can fork a session: start a new one from it and leave the old one unchanged.
     fn forks(&self) -> bool {
         false
     }
 
-    /// Whether a session can have an id before it begins.
+    /// Whether jit can choose the id of a new session.
     fn takes_session_ids(&self) -> bool {
         true
     }
 
-    /// Whether it says itself what it costs. Where it does not, a price is needed.
+    /// Whether it reports its cost in dollars. If not, jit computes the cost from a configured price.
     fn tells_cost(&self) -> bool {
         true
     }
 
     fn launch(&self, job: &Job) -> Result<Launch, String>;
 
-    /// Understands what one running agent says.
+    /// Creates the listener for one running process of this agent.
     fn listener(&self, job: &Job) -> Box<dyn Listener>;
 }
 
-/// How an agent is started.
+/// The command that starts an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
     pub program: OsString,
     pub args: Vec<OsString>,
-    /// Besides what every agent gets (see [`Job::vars`]).
+    /// Variables in addition to those that every agent gets (see [`Job::vars`]).
     pub env: Vec<(OsString, OsString)>,
     pub stdin: Stdin,
 }
 
-/// What an agent finds on its standard input.
+/// The standard input of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stdin {
-    /// Nothing.
+    /// `/dev/null`.
     Null,
-    /// This, and then the end.
+    /// These bytes, then end of file.
     Bytes(Vec<u8>),
-    /// This, and then answers to what it says, until [`Reaction::hang_up`].
+    /// These bytes, then the answers of the listener, until [`Reaction::hang_up`](crate::listener::Reaction::hang_up).
     Open(Vec<u8>),
 }
 
-/// The program and its arguments, of an agent that is whatever program the job names.
+/// The program and arguments from [`Job::command`], for agents without a program of their own. `None` if the job has no
+/// command.
 pub(crate) fn command_of(job: &Job) -> Result<Option<(OsString, Vec<OsString>)>, String> {
     let Some((program, args)) = job.command.split_first() else {
         return Ok(None);
@@ -82,14 +86,14 @@ pub(crate) fn command_of(job: &Job) -> Result<Option<(OsString, Vec<OsString>)>,
         return Err(format!("{program:?} cannot be run"));
     }
     let program = match program.contains('/') {
-        // Seen from where it will run, not from where we are.
+        // A path is relative to the worktree, where the agent will run, not to the current directory.
         true => job.dir.join(program).into_os_string(),
         false => OsString::from(program),
     };
     Ok(Some((program, args.iter().map(OsString::from).collect())))
 }
 
-/// What the agent is told.
+/// The text of the prompt file.
 pub(crate) fn prompt_of(job: &Job) -> Result<String, String> {
     let file = &job.prompt_file;
     std::fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))

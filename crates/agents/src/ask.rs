@@ -1,4 +1,4 @@
-//! The questions of a running agent about tools, and the trait that decides them.
+//! The [`Ask`] trait: decides whether an agent may use a tool.
 
 use std::path::Path;
 
@@ -6,23 +6,24 @@ use serde_json::value::RawValue;
 
 use crate::text::short;
 
-/// What an agent asks about.
+/// A tool that an agent is about to use.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
     /// The agent's own name of the tool.
     pub tool: &'a str,
-    /// The tool's input, as the agent gave it: JSON.
+    /// The tool's input as the agent gave it: JSON.
     pub input: &'a RawValue,
-    /// Where the agent stands at this moment, which a command line may depend on.
+    /// The agent's current directory. A command line may depend on it.
     pub cwd: Option<&'a Path>,
 }
 
-/// Who decides what an agent may do when it asks.
+/// Decides about the tools an agent wants to use.
 pub trait Ask {
-    /// A tool is about to be used, whoever has approved of it: is anything against it?
+    /// Called before each use of a tool, even if the tool was approved already: may return an objection, such as a file
+    /// lock of another agent.
     fn may(&mut self, question: &Question<'_>) -> Permission;
 
-    /// The agent would ask its user now. Nobody is there.
+    /// Called when the agent would ask its user for approval. No user is present, so the default is to deny.
     fn approve(&mut self, question: &Question<'_>) -> Permission {
         Permission::Deny(format!(
             "jit: nobody is there who could allow {:?}.",
@@ -34,8 +35,8 @@ pub trait Ask {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Permission {
     Allow,
-    /// Allowed, with a sentence the model is told.
+    /// Allowed. The model gets this warning.
     Warn(String),
-    /// With the sentence the model is told.
+    /// Denied. The model gets this reason.
     Deny(String),
 }

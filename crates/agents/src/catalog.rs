@@ -1,4 +1,4 @@
-//! The agents that can be started, by name.
+//! The known agents, by name.
 
 use crate::acp::Acp;
 use crate::agent::Agent;
@@ -7,10 +7,10 @@ use crate::codex::Codex;
 use crate::command::Command;
 use crate::gemini::Gemini;
 
-/// The agents there are.
+/// The names of all agents.
 pub const NAMES: &[&str] = &["acp", "claude", "codex", "command", "gemini"];
 
-/// The agent that a job, a plan or a setting names.
+/// The agent with this name, as written in a job, a plan or a setting.
 pub fn by_name(name: &str) -> Option<Box<dyn Agent>> {
     match name {
         "acp" => Some(Box::new(Acp)),

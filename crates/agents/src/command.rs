@@ -2,14 +2,15 @@
 //!
 //! What must hold:
 //!
-//! - the program is started with its arguments as they are, never through a shell; a name with a slash is seen from the
-//!   worktree;
-//! - it finds what it is told on its standard input, and in the file that `JIT_PROMPT_FILE` names;
-//! - each line it prints is [`AgentEvent::Text`], or, where it is a JSON object with a `kind` that an agent may say, that
-//!   [`AgentEvent`]. Whether it ended well, it says by `{"kind":"result",…}` or not at all;
-//! - what it says of another session than its first one is not believed.
+//! - the program gets its arguments unchanged and is never started through a shell. A name with a slash is relative to
+//!   the worktree;
+//! - the prompt is on its standard input, and in the file named by `JIT_PROMPT_FILE`;
+//! - each line it prints is an [`AgentEvent::Text`], or, if it is a JSON object with a `kind` that agents may use, that
+//!   [`AgentEvent`]. The only report of its result is `{"kind":"result",…}`;
+//! - lines about a session other than its first one are ignored.
 //!
-//! Limitations: it cannot ask, so it is not held back; hooks of git and what lands still are. It has no session.
+//! Limitations: it cannot ask before it uses a tool, so jit cannot deny one. Git hooks and the checks before landing
+//! still apply. It has no session.
 
 use jit_os::clock;
 use serde::Deserialize;
@@ -54,11 +55,11 @@ impl Agent for Command {
 
 #[derive(Debug, Default)]
 struct CommandListener {
-    /// The first session it told of.
+    /// The first session it reported.
     session: Option<String>,
 }
 
-/// What an agent may say of itself; the other kinds are ours.
+/// The kinds of events that an agent may report. The shim writes the others.
 const KINDS: [&str; 8] = [
     "started",
     "text",
@@ -95,7 +96,7 @@ impl Listener for CommandListener {
 }
 
 impl CommandListener {
-    /// Whether this is about another session than the first. Remembers the first.
+    /// Whether the event is about a session other than the first. Remembers the first.
     fn is_of_another(&mut self, said: &AgentEvent) -> bool {
         let named = match said {
             AgentEvent::Started { session_id, .. } => session_id,
@@ -177,7 +178,7 @@ fn shortened(said: AgentEvent) -> AgentEvent {
                 ..verdict
             },
         },
-        // A program that is any program has no session to count over.
+        // A program of any kind has no session to count over.
         AgentEvent::Usage {
             tokens,
             cost_usd,
@@ -238,7 +239,7 @@ mod tests {
         assert_eq!(tokens.total(), 12);
         let result = br#"{"kind":"result","verdict":{"is_error":true,"reason":"tired"}}"#;
         assert!(matches!(&said(result)[..], [AgentEvent::Result { verdict }] if verdict.is_error));
-        // A kind that is known, and a shape that is not, is kept as it came.
+        // A known kind with an unknown shape is kept as a line.
         for line in [
             r#"{"kind":"usage"}"#,
             r#"{"kind":"usage","tokens":{"input":-1,"output":0},"turns":0}"#,

@@ -2,7 +2,8 @@
 //!
 //! What must hold:
 //!
-//! - an agent is started by its program and its arguments, never through a shell: what an issue says cannot become a command;
+//! - an agent is started by its program and its arguments, never through a shell: what an issue says cannot become a
+//!   command;
 //! - what it says becomes [`AgentEvent`]; what is not understood is kept as it came, and is never an error;
 //! - costs and tokens are those of this attempt alone, whatever the agent adds up over its sessions;
 //! - that an agent ended well is not believed: its [`AgentVerdict`] is what it claims, and git is asked afterwards.

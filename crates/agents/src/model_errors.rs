@@ -1,19 +1,19 @@
-//! What it means when a model was not to be had, where an agent only has words for it.
+//! Classifies a failure of the model from an error message, for agents that report only a message.
 //!
-//! What must hold: the words may be anything, for they quote whoever runs the model. They can make an attempt a failure of
-//! one kind or another; nothing in them makes it a success. Times in them are read by [`rate_limit`].
+//! What must hold: the message may contain anything, because it quotes the model provider. It decides the kind of
+//! failure; no message makes an attempt a success. [`rate_limit`] reads times.
 //!
-//! Limitations: other languages than English are not understood.
+//! Limitations: English only.
 
 use crate::event::{AgentVerdict, Limited};
 use crate::rate_limit;
 use crate::text::short;
 
-/// Characters of words that are kept.
+/// Characters of the message that are kept.
 const TEXT: usize = 2_000;
-/// What is looked at.
+/// Characters of the message that are read.
 const LOOKED_AT: usize = 16_000;
-/// Whoever asked is not let in.
+/// Messages about missing or wrong credentials.
 const STRANGER: &[&str] = &[
     "unauthorized",
     "unauthenticated",
@@ -29,7 +29,7 @@ const STRANGER: &[&str] = &[
     "permission_denied",
     "access token",
 ];
-/// Passes by itself.
+/// Messages about problems that pass by themselves.
 const BROKEN: &[&str] = &[
     "stream disconnected",
     "stream closed",
@@ -43,12 +43,12 @@ const BROKEN: &[&str] = &[
     "socket hang up",
 ];
 
-/// A failure that an agent tells in these words. `now` is the wall clock, in milliseconds.
+/// The verdict for a failure with this message. `now` is the wall clock, in milliseconds.
 pub fn classify(text: &str, now: i64) -> AgentVerdict {
     classify_with_status(text, None, now)
 }
 
-/// The same, where the HTTP status is told beside the words.
+/// The same, if the agent reports the HTTP status beside the message.
 pub fn classify_with_status(text: &str, told: Option<u16>, now: i64) -> AgentVerdict {
     let head: String = text.chars().take(LOOKED_AT).collect();
     let low = head.to_lowercase();
@@ -84,7 +84,7 @@ pub fn classify_with_status(text: &str, told: Option<u16>, now: i64) -> AgentVer
     }
 }
 
-/// The HTTP status that is named as one.
+/// The HTTP status in a message.
 fn status(low: &str) -> Option<u16> {
     for word in ["status", "code", "http", "api error"] {
         let mut rest = low;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::agent::Agent;
 use crate::job::Job;
 
-/// A job with this prompt, in a folder of its own.
+/// A job with this prompt, in a temporary folder.
 pub fn job(prompt: &str) -> (tempfile::TempDir, Job) {
     let folder = tempfile::tempdir().expect("a folder");
     let prompt_file = folder.path().join("prompt.md");
@@ -45,7 +45,7 @@ pub fn job(prompt: &str) -> (tempfile::TempDir, Job) {
     (folder, job)
 }
 
-/// The arguments that an agent would be started with.
+/// The arguments that this agent would be started with.
 pub fn args(agent: &dyn Agent, job: &Job) -> Vec<String> {
     let launch = agent.launch(job).expect("a launch");
     launch

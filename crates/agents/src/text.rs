@@ -1,6 +1,6 @@
-//! Text of bounded length.
+//! Shortens text to a maximum length.
 
-/// At most so many characters, and a sign where some were left out.
+/// The first `most` characters of a text, followed by `…` if some were dropped.
 pub fn short(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),
@@ -8,9 +8,9 @@ pub fn short(text: &str, most: usize) -> String {
     }
 }
 
-/// Bytes that may be anything, as a text of at most so many characters.
+/// The same for bytes, which need not be valid UTF-8.
 pub fn short_bytes(bytes: &[u8], most: usize) -> String {
-    // No character has more than four bytes.
+    // A character has at most four bytes.
     let head = &bytes[..bytes.len().min(most.saturating_mul(4).saturating_add(4))];
     short(&String::from_utf8_lossy(head), most)
 }

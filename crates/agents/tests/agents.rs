@@ -1,4 +1,4 @@
-//! What agents print, read back from what a real Claude Code printed, line by line (G5, G7, G9, G10).
+//! Replays output that a real Claude Code printed, line by line (G5, G7, G9, G10).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use jit_core::unit::{Tokens, Usd};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// That of the recorded session that was gone on with.
+/// The id of the recorded session that was resumed.
 const SESSION: &str = "588aabf9-7701-443b-8c60-af62c3902d9c";
 
 fn folder() -> PathBuf {
@@ -63,7 +63,7 @@ fn job(resumed: bool, one_shot: bool) -> Job {
     }
 }
 
-/// Says the same to everything, and remembers what it was asked.
+/// Always gives the same answer, and records the questions.
 struct Always {
     permission: Permission,
     asked: Vec<String>,
@@ -97,7 +97,7 @@ fn listener(job: &Job) -> Box<dyn Listener> {
     by_name("claude").expect("an agent").listener(job)
 }
 
-/// All that is said of a transcript, and all that was answered.
+/// All events of a transcript, and all answers.
 fn replay(job: &Job, lines: &[Vec<u8>]) -> (Vec<AgentEvent>, String) {
     let mut listener = listener(job);
     let mut ask = Always::say(Permission::Allow);
@@ -134,10 +134,10 @@ fn used(said: &[AgentEvent]) -> Option<(Tokens, Option<Usd>, u64)> {
     })
 }
 
-/// How an attempt ended, as one line of the table.
+/// The end of an attempt, as one row of the table.
 struct Row {
     file: &'static str,
-    /// `None` where it did not say.
+    /// `None` if it was not reported.
     is_error: Option<bool>,
     reason: &'static str,
     status: Option<u16>,
@@ -194,7 +194,7 @@ const TABLE: &[Row] = &[
     well("happy.jsonl", (300, 60, Some(2_400), 3)),
     well("one-shot.jsonl", (300, 60, Some(2_400), 3)),
     well("session-first.jsonl", (300, 60, Some(2_400), 3)),
-    // Their totals are 4,800 and 7,200: with what they came from.
+    // Their totals are 4,800 and 7,200, including the sessions they continue.
     well("session-resumed.jsonl", (300, 60, Some(2_400), 3)),
     well("session-forked.jsonl", (300, 60, Some(2_400), 3)),
     well("input-two-turns-partial.jsonl", (200, 40, Some(1_600), 2)),
@@ -336,7 +336,7 @@ fn g5_wrong_keys_are_not_tried_ten_times() {
     );
 }
 
-/// One line, and what came of it.
+/// Feeds one line.
 fn hear(listener: &mut dyn Listener, ask: &mut dyn Ask, line: &Value) -> (Vec<AgentEvent>, Vec<Value>, bool) {
     let heard = listener.line(line.to_string().as_bytes(), ask);
     let answers = heard
@@ -394,7 +394,7 @@ fn g5_questions_are_answered_from_policy_and_refusals_are_told_once() {
         json!({ "behavior": "deny", "message": "it is locked" })
     );
     assert_eq!(said.len(), 1);
-    // It stands where it stood when it was last asked about.
+    // The directory is that of the last question.
     assert_eq!(no.asked[1], "approve WebFetch Some(\"/tree/sub\")");
     let mut yes = Always::say(Permission::Allow);
     let (said, answers, _) = hear(&mut *listener, &mut yes, &hook("Write"));
@@ -433,7 +433,7 @@ fn g5_every_question_gets_an_answer_and_what_is_not_understood_is_refused() {
         assert!(answers.len() == 1 && text.contains(expected), "{request}: {text}");
         assert!(!text.contains("allow"), "{request}: {text}");
     }
-    // A description that was cut off where a line was too long.
+    // A description that was truncated because the line was too long.
     for whole in [hook("Write"), can_use("Write")] {
         let name = whole["request"]["subtype"].as_str().expect("a name").to_owned();
         let big = json!({ "content": "x".repeat(100_000) }).to_string();
@@ -652,7 +652,7 @@ proptest! {
     }
 }
 
-/// A subscription that is used up is told in words alone.
+/// An exhausted subscription is reported only as text.
 #[test]
 fn g13_claude_says_until_when_it_is_refused() {
     let soon = jit_os::clock::wall_ms() / 1000 + 3600;
@@ -672,7 +672,7 @@ fn g13_claude_says_until_when_it_is_refused() {
         let verdict = verdicts.last().expect("a verdict");
         assert!(verdict.is_error && verdict.retryable, "{verdict:?}");
         match at {
-            // From now on.
+            // Relative to now.
             Some(0) => assert!(
                 verdict
                     .limited

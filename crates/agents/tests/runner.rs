@@ -1,4 +1,4 @@
-//! A conversation through the shim: what an agent is told, and what becomes of one that does not listen (G4, G8).
+//! A conversation through the shim: the agent's input, and agents that do not read it (G4, G8).
 #![cfg(target_os = "linux")]
 
 use std::path::Path;
@@ -10,7 +10,7 @@ use jit_agents::{Agent, Ask, Launch, Listener, Permission, Question, Reaction, S
 use serde_json::json;
 use serde_json::value::RawValue;
 
-/// A shell script that is told `first`, and answered whatever it says.
+/// A shell script that gets `first`, and an answer to each line it prints.
 struct Script {
     stdin: Stdin,
     answer: Vec<u8>,
@@ -96,13 +96,13 @@ fn run(folder: &Path, script: &str, stdin: Stdin, answer: &[u8]) -> (Exit, Vec<A
     (exit, lines.into_iter().map(|line| line.said).collect())
 }
 
-/// One test: a shim waits for every child of its process.
+/// A single test: a shim waits for all children of its process.
 #[test]
 fn g4_an_agent_is_told_answered_and_never_waited_for() {
     let folder = || tempfile::tempdir().expect("a folder");
     let text = |text: &str| AgentEvent::Text { text: text.into() };
 
-    // Asks, is answered, is denied, and sees the end of its input once it was hung up.
+    // Asks, is answered, is denied, and sees the end of its input after the hang-up.
     let here = folder();
     let script = "read first; echo \"$first\"; read a; echo \"got $a\"; read b; echo forbidden; read c; echo \"got $c\"; \
                   read d; echo enough; cat >/dev/null; exit 4";
@@ -125,7 +125,7 @@ fn g4_an_agent_is_told_answered_and_never_waited_for() {
         Some("said at the end")
     );
 
-    // All of a long prompt, and then the end.
+    // Gets all of a long prompt, and then the end.
     let here = folder();
     let long = vec![b'p'; 3 << 20];
     let (exit, said) = run(here.path(), "wc -c; echo $FROM_LAUNCH", Stdin::Bytes(long), b"");
@@ -135,7 +135,7 @@ fn g4_an_agent_is_told_answered_and_never_waited_for() {
         "{said:?}"
     );
 
-    // Never reads, and is answered more than a pipe and our patience hold.
+    // Never reads, and gets more answers than the pipe and the buffer hold.
     let here = folder();
     let answer = vec![b'a'; 100_000];
     let script = "n=0; while [ $n -lt 40 ]; do echo ask; n=$((n + 1)); done; echo done; exit 2";
@@ -151,7 +151,7 @@ fn g4_an_agent_is_told_answered_and_never_waited_for() {
     assert_eq!(dropped.count(), 1, "{said:?}");
     assert!(said.contains(&text("done")));
 
-    // Closes what it does not want.
+    // Closes its input.
     let here = folder();
     let script = "exec <&-; echo ask; echo ask; exit 0";
     let (exit, _) = run(here.path(), script, Stdin::Open(vec![b'p'; 200_000]), &answer);

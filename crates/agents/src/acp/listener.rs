@@ -1,7 +1,7 @@
-//! The conversation: one request of ours after the other, and what the agent says and asks meanwhile.
+//! The client side of the protocol: sends one request after the other, and handles the agent's messages meanwhile.
 //!
-//! `initialize` → `session/new`, `session/resume`, `session/load` or `session/fork` → mode and model, where somebody asked
-//! for one → `session/prompt`, and again if there are refusals to explain → its input is closed.
+//! `initialize` → `session/new`, `session/resume`, `session/load` or `session/fork` → mode and model, if the job names
+//! them → `session/prompt`, repeated if there are denials to explain → end of input.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -20,19 +20,19 @@ use crate::job::{Job, Resume};
 use crate::listener::{Listener, Reaction};
 use crate::text::{short, short_bytes};
 
-/// Characters of words, of what a tool is used on, of a name, of a line that is not understood.
+/// Maximum characters of a text, of a tool's detail, of a name, of a line that was not understood.
 const TEXT: usize = 2_000;
 const DETAIL: usize = 300;
 const NAME: usize = 100;
 const UNKNOWN: usize = 500;
-/// Characters of the id of a session; a longer one could not be kept.
+/// Maximum characters of a session id. A longer one could not be stored.
 const SESSION: usize = 200;
-/// Bytes of what is remembered about tools in use.
+/// Maximum bytes of the state of running tools.
 const REMEMBERED: usize = 4 << 20;
-/// How often refusals are explained, and how many of them at once.
+/// How often denials are explained, and how many at once.
 const EXPLANATIONS: u32 = 3;
 const REASONS: usize = 8;
-/// Updates that carry nothing for us.
+/// Updates without information for jit.
 const QUIET: &[&str] = &[
     "agent_thought_chunk",
     "available_commands_update",
@@ -41,10 +41,10 @@ const QUIET: &[&str] = &[
     "session_info_update",
     "user_message_chunk",
 ];
-/// A tool of our own server: who may use this one is given the server.
+/// A tool of jit's MCP server. The agent gets the server if it may use this tool.
 const OWN_TOOL: &str = "mcp__jit__status";
 
-/// What is waited for.
+/// The answer that the client waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Awaited {
     Hello,
@@ -58,27 +58,27 @@ enum Awaited {
 pub struct Client {
     prompt: String,
     dir: PathBuf,
-    /// `JIT_*` for our server, should the agent be given it.
+    /// `JIT_*` for jit's MCP server, if the agent gets it.
     vars: Vec<(String, String)>,
     resume: Option<Resume>,
     mode: Option<String>,
     model: Option<String>,
     awaited: Awaited,
-    /// The number of the last request.
+    /// The id of the last request.
     number: u64,
-    /// Settings that are still to be made: method and parameters.
+    /// Settings that are still to be sent: method and parameters.
     settings: Vec<(&'static str, Value)>,
-    /// Ways to log in.
+    /// Login methods.
     methods: Vec<String>,
     session: Option<String>,
     tools: HashMap<String, Tool>,
-    /// What they weigh.
+    /// Their size in bytes.
     remembered: usize,
-    /// Words that may go on.
+    /// Text that may continue in the next message.
     text: String,
     message: Option<String>,
     last_text: String,
-    /// Refusals that the model was not told the reason of.
+    /// Denials whose reason the model does not know yet.
     unexplained: Vec<String>,
     explanations: u32,
     denials: u32,
@@ -87,7 +87,7 @@ pub struct Client {
     stopping: bool,
 }
 
-/// A tool in use.
+/// A running tool.
 #[derive(Debug)]
 struct Tool {
     call: ToolCall,
@@ -100,12 +100,12 @@ struct Tool {
 impl Client {
     pub fn of(job: &Job) -> Self {
         Self {
-            // It could be read when the agent was started.
+            // The file was readable when the agent was started.
             prompt: prompt_of(job).unwrap_or_default(),
             dir: job.dir.clone(),
             vars: job.vars.clone(),
             resume: job.resume.clone(),
-            // The usual mode of each, whatever it calls it.
+            // `acceptEdits` stands for the default mode, which each agent names differently.
             mode: job.permission_mode.clone().filter(|mode| mode != "acceptEdits"),
             model: job.model.clone(),
             awaited: Awaited::Hello,
@@ -150,13 +150,13 @@ impl Client {
         heard.answer.extend(wire::request(self.number, method, params));
     }
 
-    // --- answers to us ---
+    // --- answers to our requests ---
 
     fn answered(&mut self, result: &RawValue, heard: &mut Reaction, ask: &mut dyn Ask) {
         let awaited = std::mem::replace(&mut self.awaited, Awaited::Nothing);
         let read = match awaited {
             Awaited::Hello => serde_json::from_str(result.get()).map(|hello| self.hello(hello, heard, ask)),
-            // `null` where there is nothing to say.
+            // `null` if the agent has nothing to report.
             Awaited::Session => serde_json::from_str::<Option<Opened>>(result.get())
                 .map(|opened| self.opened(opened.unwrap_or_default(), heard)),
             Awaited::Setting => {
@@ -209,7 +209,7 @@ impl Client {
         self.send(Awaited::Session, method, &params, heard);
     }
 
-    /// Our own server, if the agent may use it. The protocol asks of every agent that it can start one.
+    /// jit's MCP server, if the agent may use it. The protocol requires every agent to be able to start one.
     fn servers(&self, ask: &mut dyn Ask) -> Value {
         let question = Question {
             tool: OWN_TOOL,
@@ -304,7 +304,7 @@ impl Client {
         self.go_on(heard);
     }
 
-    /// The next setting, or the work itself.
+    /// Sends the next setting, or the prompt.
     fn go_on(&mut self, heard: &mut Reaction) {
         if let Some((method, params)) = self.settings.pop() {
             return self.send(Awaited::Setting, method, &params, heard);
@@ -355,7 +355,7 @@ impl Client {
         let awaited = std::mem::replace(&mut self.awaited, Awaited::Nothing);
         self.flush(heard);
         let mut verdict = failure::verdict(&failure, &self.methods);
-        // Unless it was the model that was not to be had.
+        // Unless the model was not available.
         let lost = awaited == Awaited::Session
             && self.resume.is_some()
             && matches!(verdict.reason.as_str(), "error" | "usage");
@@ -376,7 +376,7 @@ impl Client {
         self.over(verdict, heard);
     }
 
-    /// It has ended; without more to read it goes.
+    /// Reports the end. The agent exits when its input is closed.
     fn over(&mut self, verdict: AgentVerdict, heard: &mut Reaction) {
         self.awaited = Awaited::Nothing;
         heard.said.push(AgentEvent::Result {
@@ -390,7 +390,7 @@ impl Client {
         self.stopping = true;
     }
 
-    // --- what it asks ---
+    // --- requests of the agent ---
 
     fn asked(
         &mut self,
@@ -494,7 +494,7 @@ impl Client {
         }
     }
 
-    // --- what it tells ---
+    // --- notifications of the agent ---
 
     fn is_ours(&self, session: &str) -> bool {
         self.session.as_deref() == Some(session)
@@ -523,7 +523,7 @@ impl Client {
         if self.is_ours(&session_id) {
             return self.update(&head.session_update, update.get(), line, heard);
         }
-        // An earlier conversation is told again while it is loaded.
+        // While a session is loaded, the agent repeats its earlier messages.
         let resumed = self
             .resume
             .as_ref()
@@ -582,13 +582,13 @@ impl Client {
             self.flush(heard);
             self.message = chunk.message_id;
         }
-        // What is said is shortened anyway.
+        // Events are shortened anyway.
         let room = (TEXT * 4).saturating_sub(self.text.len());
         self.text
             .push_str(&short_bytes(text.as_bytes(), room.min(TEXT + 1)));
     }
 
-    /// What was said up to now is one thing.
+    /// Reports the text so far as one event.
     fn flush(&mut self, heard: &mut Reaction) {
         let text = std::mem::take(&mut self.text);
         if !text.trim().is_empty() {
@@ -614,7 +614,7 @@ impl Client {
             return;
         };
         let ended = matches!(status.as_deref(), Some("completed" | "failed"));
-        // Some say first that there is a tool, and then what it is about.
+        // Some agents announce a tool first, and send its input later.
         if !new || ended || !detail(&tool.call).is_empty() {
             tell(tool, heard);
         }
@@ -637,7 +637,7 @@ impl Client {
         self.tell_usage(heard);
     }
 
-    /// What is known of a tool, and what is said of it now.
+    /// Merges new information about a tool into what is known.
     fn merge(&mut self, call: ToolCall, heard: &mut Reaction) {
         let key = call.tool_call_id.clone();
         let tool = self.tools.entry(key.clone()).or_insert_with(|| Tool {
@@ -656,7 +656,7 @@ impl Client {
         known.meta = call.meta.or(known.meta.take());
         let before = std::mem::replace(&mut tool.weight, size_of::<Tool>() + known.weight());
         self.remembered = self.remembered.saturating_sub(before).saturating_add(tool.weight);
-        // One of which only a part is known cannot be judged: better nothing is.
+        // A tool that is only partly known cannot be judged: forget all of it.
         if self.remembered > REMEMBERED {
             self.forget(&key);
             heard.said.push(AgentEvent::Unknown {
@@ -739,7 +739,7 @@ fn unknown(line: &[u8]) -> AgentEvent {
     }
 }
 
-/// That a tool is used is told once.
+/// Reports the use of a tool once.
 fn tell(tool: &mut Tool, heard: &mut Reaction) {
     if !std::mem::replace(&mut tool.told, true) {
         heard.said.push(AgentEvent::Tool {
@@ -749,7 +749,7 @@ fn tell(tool: &mut Tool, heard: &mut Reaction) {
     }
 }
 
-/// The agent's own name of a tool. Claude's says it in a place of its own.
+/// The agent's own name of a tool. Claude sends it in a field of its own.
 fn own_name(call: &ToolCall) -> Option<&str> {
     let meta = call.meta.as_ref();
     let claude = meta.and_then(|meta| meta.get("claudeCode")?.get("toolName")?.as_str());
@@ -761,7 +761,7 @@ fn shown_name(call: &ToolCall) -> String {
     short(name, NAME)
 }
 
-/// What it is used on: places, a command, or what a person is shown.
+/// The object of the tool: paths, a command, or the title for people.
 fn detail(call: &ToolCall) -> String {
     let places: Vec<String> = call
         .locations
@@ -785,7 +785,7 @@ fn detail(call: &ToolCall) -> String {
     short(text.trim().lines().next().unwrap_or_default(), DETAIL)
 }
 
-/// How far its plan has come.
+/// Reports the progress of the agent's plan.
 fn plan(plan: &wire::PlanUpdate, heard: &mut Reaction) {
     let done = plan
         .entries
@@ -802,7 +802,7 @@ fn plan(plan: &wire::PlanUpdate, heard: &mut Reaction) {
     });
 }
 
-/// The words of what a tool came to.
+/// The text of a tool's result.
 fn plain(content: &[wire::ToolContent]) -> String {
     let texts = content.iter().filter_map(|part| match part {
         wire::ToolContent::Content { content } => content.get("text")?.as_str(),

@@ -1,11 +1,10 @@
-//! The messages, as far as they matter here.
+//! The messages of the protocol, as far as jit uses them.
 //!
-//! Format: JSON-RPC 2.0, one object a line. A request has `id` and `method`, an answer `id` and `result` or `error`, a
-//! notification `method` alone. Ours have the numbers 1, 2, 3, …; the agent's ids may be anything, and are given back as
-//! they came.
+//! Format: JSON-RPC 2.0, one object per line. A request has `id` and `method`, an answer `id` and `result` or `error`,
+//! a notification only `method`. Our ids are 1, 2, 3, …; the agent's ids may be any value and are returned unchanged.
 //!
-//! Every field may be missing or new ones be there. A field of an unexpected type makes the message one that is not
-//! understood.
+//! Fields may be missing, and unknown ones may be present. A field with an unexpected type makes the whole message one
+//! that is not understood.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -15,12 +14,12 @@ use serde::{Deserialize as Read, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// The version of the protocol that is spoken here.
+/// The protocol version that jit speaks.
 pub const VERSION: u64 = 1;
-/// The number of the first request.
+/// The id of the first request.
 pub const FIRST: u64 = 1;
 
-/// Codes of JSON-RPC and of the protocol.
+/// Error codes of JSON-RPC and of the protocol.
 pub const METHOD_NOT_FOUND: i64 = -32601;
 pub const INVALID_PARAMS: i64 = -32602;
 pub const AUTH_REQUIRED: i64 = -32000;
@@ -28,7 +27,7 @@ pub const AUTH_REQUIRED: i64 = -32000;
 pub const PERMISSION: &str = "session/request_permission";
 
 fn line(value: &impl Serialize) -> Vec<u8> {
-    // Values with texts for keys always are JSON.
+    // Cannot fail: all keys are strings.
     let mut bytes = serde_json::to_vec(value).unwrap_or_default();
     bytes.push(b'\n');
     bytes
@@ -51,12 +50,12 @@ pub fn cancel(session: &str) -> Vec<u8> {
     line(&json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": session } }))
 }
 
-/// What is told to the model.
+/// The parameters of `session/prompt`.
 pub fn words(session: &str, text: &str) -> Value {
     json!({ "sessionId": session, "prompt": [{ "type": "text", "text": text }] })
 }
 
-/// Where a session is, and the servers it has; `more` is what the request has besides.
+/// The parameters that open a session: directory, MCP servers, and the id of the session to resume.
 pub fn place(dir: &Path, servers: &Value, session: Option<&str>) -> Value {
     let mut params = json!({ "cwd": dir, "mcpServers": servers });
     if let Some(session) = session {
@@ -75,7 +74,7 @@ struct RpcAnswer<'a> {
     error: Option<Value>,
 }
 
-/// The answer to a question: one of its options, or none of them, and why.
+/// Answers a permission request: with one of its options, or cancelled, and with the reason.
 pub fn chosen(id: &RawValue, option: Option<&str>, why: Option<&str>) -> Vec<u8> {
     let mut result = match option {
         Some(option) => json!({ "outcome": { "outcome": "selected", "optionId": option } }),
@@ -101,7 +100,7 @@ pub fn refused(id: &RawValue, code: i64, message: &str) -> Vec<u8> {
     })
 }
 
-/// What a message is, before it is known what it says.
+/// The envelope of a message.
 #[derive(Debug, Read)]
 pub struct Message<'a> {
     #[serde(borrow, default, deserialize_with = "there")]
@@ -116,12 +115,12 @@ pub struct Message<'a> {
     pub error: Option<&'a RawValue>,
 }
 
-/// `null` is something that is there.
+/// `null` counts as present.
 fn there<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(from).map(Some)
 }
 
-/// A request of which the end is missing, or that is broken: who asks, and for what.
+/// The id and method of a request that is truncated or broken.
 pub fn beginning(line: &[u8]) -> Option<(Box<RawValue>, String)> {
     #[derive(Default)]
     struct RequestHead {
@@ -149,7 +148,7 @@ pub fn beginning(line: &[u8]) -> Option<(Box<RawValue>, String)> {
     }
     let mut found = RequestHead::default();
     let mut from = serde_json::Deserializer::from_slice(line);
-    // It does not end, or not well: what was found on the way counts.
+    // The fields before the error are enough.
     let _ = from.deserialize_map(Into(&mut found));
     Some((found.id?, found.method?))
 }
@@ -173,7 +172,7 @@ pub struct Capabilities {
     pub session_capabilities: SessionCapabilities,
 }
 
-/// An object where it is offered.
+/// A capability is an object if it is offered.
 #[derive(Debug, Default, Read)]
 pub struct SessionCapabilities {
     #[serde(default)]
@@ -188,7 +187,7 @@ pub struct AuthMethod {
     pub name: String,
 }
 
-/// A session that was begun, loaded, resumed or forked. Only new ones have an id.
+/// A session that was created, loaded, resumed or forked. Only new ones have an id.
 #[derive(Debug, Default, Read)]
 #[serde(rename_all = "camelCase")]
 pub struct Opened {
@@ -214,7 +213,7 @@ pub struct SessionMode {
     pub id: String,
 }
 
-/// Not in the protocol any more; some agents still say it.
+/// No longer in the protocol; some agents still send it.
 #[derive(Debug, Read)]
 #[serde(rename_all = "camelCase")]
 pub struct Models {
@@ -289,7 +288,7 @@ pub struct TurnUsage {
     pub cached_write_tokens: u64,
 }
 
-/// Of a notification or a question: whose it is.
+/// The session that a notification or a request is about.
 #[derive(Debug, Read)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionParams<'a> {
@@ -348,7 +347,7 @@ pub struct Cost {
     pub currency: String,
 }
 
-/// `tool_call`, `tool_call_update`, and what a question is about: only what changed is said again.
+/// `tool_call`, `tool_call_update`, and the tool of a permission request: updates have only the changed fields.
 #[derive(Debug, Clone, Read)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCall {
@@ -372,7 +371,7 @@ pub struct ToolCall {
 }
 
 impl ToolCall {
-    /// One of which nothing is known yet.
+    /// A tool that is known only by its id.
     pub fn of(id: &str) -> Self {
         Self {
             tool_call_id: id.to_owned(),
@@ -387,7 +386,7 @@ impl ToolCall {
         }
     }
 
-    /// About how many bytes it takes besides itself, its name as a key included.
+    /// Approximate bytes that it occupies besides itself, including its id as a key.
     pub fn weight(&self) -> usize {
         let words = [&self.title, &self.name, &self.kind, &self.status];
         let words: usize = words.iter().filter_map(|word| Some(word.as_ref()?.len())).sum();
@@ -404,7 +403,7 @@ impl ToolCall {
     }
 }
 
-/// About how many bytes a value takes. A number of one digit takes as much as one of twenty.
+/// Approximate bytes that a value occupies. Numbers of any length occupy the same.
 fn weight(value: &Value) -> usize {
     let more = match value {
         Value::String(text) => text.len(),
@@ -463,7 +462,7 @@ pub struct Failure {
     pub data: Value,
 }
 
-/// A number of tokens; what is none, or less than none, is no tokens.
+/// A token count; anything else, and negative numbers, count as zero.
 fn count<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     let value = Value::deserialize(from)?;
     let rounded = || {

@@ -1,13 +1,12 @@
-//! What Claude Code prints becomes what agents say, and what it asks is answered.
+//! Turns the output of Claude Code into events, and answers its requests.
 //!
 //! What must hold:
 //!
-//! - every question gets an answer, also one that is cut off or not understood: then the tool is refused, for Claude Code
-//!   uses it where the answer is an error, and waits where there is none;
-//! - a refusal is told once, whoever refused;
-//! - a line that names another session than the one that began changes nothing;
-//! - the last words before an end without a result count: an agent that was ended while it asked the model again and
-//!   again failed for that reason.
+//! - every request gets an answer. A request that is truncated or not understood denies the tool, because Claude Code
+//!   uses a tool if the answer is an error, and waits if there is no answer;
+//! - a denial is reported once, no matter which side denied;
+//! - a line that names a session other than the first one has no effect;
+//! - if the agent ends without a result while it retries a request to the model, that error is its verdict.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -31,19 +30,19 @@ use crate::listener::{Listener, Reaction};
 use crate::rate_limit;
 use crate::text::{short, short_bytes};
 
-/// Characters of words, of what a tool is used on, of a line that is not understood.
+/// Maximum characters of a text, of a tool's detail, of a line that was not understood.
 const TEXT: usize = 2_000;
 const DETAIL: usize = 300;
 const UNKNOWN: usize = 500;
-/// Ids of tools in use that are remembered; an agent that never hears from so many is not well.
+/// Maximum number of running tools that are remembered. So many tools without a result mean that something is wrong.
 const REMEMBERED: usize = 10_000;
-/// Between two questions about what was used, where each may go over the network.
+/// Time between two requests for usage, if each of them may use the network.
 const PAUSE: Duration = Duration::from_secs(20);
-/// After so many refusals of its credentials it is not waited for any longer. It would ask ten times.
+/// Failed logins after which jit ends the agent. The agent itself would try ten times.
 const WRONG_KEYS: u32 = 2;
-/// Kinds of events that carry nothing for us.
+/// Events without information for jit.
 const QUIET: &[&str] = &["control_cancel_request", "keep_alive", "tool_progress"];
-/// And of those, system events.
+/// The same for system events.
 const QUIET_SYSTEM: &[&str] = &[
     "hook_progress",
     "hook_response",
@@ -55,33 +54,32 @@ const QUIET_SYSTEM: &[&str] = &[
 
 #[derive(Debug)]
 pub struct ClaudeListener {
-    /// What is said once it is known where the session stood; nothing where it was said at the start.
+    /// The prompt, if it is sent only after the usage of a resumed session is known.
     prompt: Option<String>,
-    /// The session that was told of last.
-    /// Its own, as far as that is known: chosen by whoever started it, or the first that it named.
+    /// The session of this attempt, if known: chosen by jit, or the first one that the agent named.
     session: Option<String>,
     began: bool,
     spent: ClaudeUsage,
-    /// What was last said of it.
+    /// The last usage that was reported.
     told: Option<AgentEvent>,
-    /// Names of the tools in use, by their ids.
+    /// Names of running tools, by id.
     tools: HashMap<String, String>,
-    /// Ids of those whose refusal was told.
+    /// Ids of tools whose denial was reported.
     denied: HashSet<String>,
-    /// Where it stood when a tool was last about to be used: it does not say so when it would ask its user.
+    /// The directory at the last callback before a tool: `can_use_tool` does not contain it.
     cwd: Option<PathBuf>,
     asks: UsageQuestions,
     retrying: Option<ApiRetry>,
-    /// When a subscription that is used up begins anew: wall clock, milliseconds.
+    /// When an exhausted subscription is renewed: wall clock, milliseconds.
     resets_at: Option<i64>,
     gave_up: bool,
     ended: bool,
 }
 
-/// Questions of ours about what was used.
+/// Our requests for usage.
 #[derive(Debug)]
 struct UsageQuestions {
-    /// It answers them.
+    /// Whether the agent answers them.
     can: bool,
     number: u64,
     under_way: bool,
@@ -101,7 +99,7 @@ impl ClaudeListener {
         let two_way = !job.one_shot;
         let waits = two_way && job.resume.is_some();
         Self {
-            // It could be read when the agent was started.
+            // The file was readable when the agent was started.
             prompt: waits.then(|| prompt_of(job).unwrap_or_default()),
             session: match &job.resume {
                 Some(resume) if !resume.fork => Some(resume.session.clone()),
@@ -155,7 +153,7 @@ impl ClaudeListener {
     }
 
     fn init(&mut self, init: Init, heard: &mut Reaction) {
-        // It says so again before each turn.
+        // It is sent again before each turn.
         if !std::mem::replace(&mut self.began, true) || self.session.is_none() {
             self.session.clone_from(&init.session_id);
             heard.said.push(AgentEvent::Started {
@@ -223,7 +221,7 @@ impl ClaudeListener {
                 _ => {}
             }
         }
-        // What it says itself of a failure has a made-up model, and went through none.
+        // Claude Code reports its own errors as messages of a synthetic model; they use no tokens.
         let made_up = message.model.as_deref() == Some("<synthetic>");
         let (Some(id), Some(usage), false) = (&message.id, &message.usage, made_up) else {
             return;
@@ -273,7 +271,7 @@ impl ClaudeListener {
         if event.event.kind == "message_delta"
             && let (Some(id), Some(usage)) = (&event.api_message_id, &event.event.usage)
         {
-            // The message itself came before; a subagent's is not told apart here, and is never new.
+            // The message itself came earlier. Messages of subagents look the same here, and are never new.
             self.spent.message(id, usage, false);
         }
     }
@@ -291,7 +289,7 @@ impl ClaudeListener {
         heard.hang_up = true;
     }
 
-    /// Whether it failed because too much was asked, and until when it is so.
+    /// Sets the rate limit of a failed attempt, and until when it lasts.
     fn limit(&self, verdict: &mut AgentVerdict) {
         if !verdict.is_error {
             return;
@@ -356,7 +354,7 @@ impl ClaudeListener {
                     false => self.spent.totals(&usage.session),
                 }
             }
-            // An older one: then by its messages.
+            // An older version without this request: count messages instead.
             None => self.asks.can = false,
         }
         if let Some(prompt) = self.prompt.take() {
@@ -463,7 +461,7 @@ impl Listener for ClaudeListener {
     }
 }
 
-/// It failed because the model did not answer.
+/// Sets the model's error as the reason of the failure.
 fn blame(verdict: &mut AgentVerdict, retry: Option<&ApiRetry>) {
     let Some(retry) = retry else {
         return;
@@ -473,7 +471,7 @@ fn blame(verdict: &mut AgentVerdict, retry: Option<&ApiRetry>) {
     verdict.retryable = is_passing(retry.error_status);
 }
 
-/// Whether a refusal of the model's API passes. Without a status the line was broken.
+/// Whether an error of the model's API is temporary. Without a status the connection broke.
 fn is_passing(status: Option<u16>) -> bool {
     status.is_none_or(|status| matches!(status, 408 | 429 | 500..=599))
 }
@@ -489,7 +487,7 @@ fn verdict(outcome: Outcome<'_>) -> AgentVerdict {
         Some(reason) => reason,
         None => outcome.subtype,
     };
-    // What is not known to be well is not.
+    // A result that is not known to be a success is a failure.
     let is_error = outcome.is_error.unwrap_or(true) || !matches!(&*reason, "completed" | "success");
     let broken =
         matches!(&*reason, "api_error" | "aborted_streaming") || text.to_lowercase().contains("overloaded");
@@ -521,7 +519,7 @@ fn not_judged(why: &str) -> Permission {
     ))
 }
 
-/// The answer to a question whose end is missing.
+/// The answer to a truncated request.
 fn cut_off(line: &[u8]) -> Vec<u8> {
     let head = &line[..line.len().min(4_096)];
     let head = String::from_utf8_lossy(head);
@@ -541,7 +539,7 @@ fn cut_off(line: &[u8]) -> Vec<u8> {
     }
 }
 
-/// What is most telling of a tool's input, in one line.
+/// The most telling field of a tool's input, in one line.
 fn telling(input: &RawValue) -> String {
     /// In this order.
     #[derive(Deserialize, Default)]
@@ -574,7 +572,7 @@ fn telling(input: &RawValue) -> String {
     short(first.trim().lines().next().unwrap_or_default(), DETAIL)
 }
 
-/// The words of a tool's result: a text, or parts with texts.
+/// The text of a tool's result, which is a string or a list of parts.
 fn plain(content: &RawValue) -> String {
     #[derive(Deserialize)]
     #[serde(untagged)]

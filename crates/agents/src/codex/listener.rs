@@ -1,16 +1,19 @@
-//! What Codex prints becomes what agents say.
+//! Turns the output of Codex into events.
 //!
-//! Format, one JSON object a line: `thread.started` with its id, `turn.started`, `item.started`, `item.updated` and
-//! `item.completed` with an item (`agent_message`, `command_execution`, `file_change`, `mcp_tool_call`, `web_search`, `reasoning`, `todo_list`,
-//! `error`), at the end `turn.completed` with tokens or `turn.failed` with words, and `error` for what went wrong on the way.
+//! Format, one JSON object per line:
+//!
+//! - `thread.started` with its id, `turn.started`;
+//! - `item.started`, `item.updated` and `item.completed` with an item: `agent_message`, `command_execution`,
+//!   `file_change`, `mcp_tool_call`, `web_search`, `reasoning`, `todo_list`, `error`;
+//! - at the end `turn.completed` with tokens or `turn.failed` with a message;
+//! - `error` for a problem on the way.
 //!
 //! What must hold:
 //!
-//! - a line that names another thread than the first one changes nothing;
-//! - a turn, as it is counted here, is what the model said at once: words and tools up to the first tool that came back. Tools
-//!   it asked for together and that run one after the other count as several;
-//! - the last words before an end without a result count: one that was ended while it tried to reach the model failed for
-//!   that reason.
+//! - a line that names a thread other than the first one has no effect;
+//! - a turn is counted as one answer of the model: text and tools up to the first tool result. Tools that the model
+//!   called together and that run one after the other count as several turns;
+//! - if the agent ends without a result while it tries to reach the model, that error is its verdict.
 
 use std::collections::HashSet;
 
@@ -26,13 +29,13 @@ use crate::price::{self, Price};
 use crate::text::{short, short_bytes};
 use crate::token_count::count;
 
-/// Characters of words, of what a tool is used on, of a line that is not understood.
+/// Maximum characters of a text, of a tool's detail, of a line that was not understood.
 const TEXT: usize = 2_000;
 const DETAIL: usize = 300;
 const UNKNOWN: usize = 500;
-/// Ids of tools in use that are remembered.
+/// Maximum number of running tools that are remembered.
 const REMEMBERED: usize = 10_000;
-/// A longer id of a tool is not remembered.
+/// Maximum bytes of a tool's id that is remembered.
 const LONGEST_ID: usize = 200;
 
 #[derive(Debug)]
@@ -43,14 +46,14 @@ pub struct CodexListener {
     before: Meter,
     meter: Option<Meter>,
     turns: u64,
-    /// What comes next from the model is another turn.
+    /// The next output of the model starts a new turn.
     anew: bool,
-    /// Ids of tools that were said to be used.
+    /// Ids of tools whose use was reported.
     tools: HashSet<String>,
     denials: u32,
-    /// Its last words.
+    /// Its last text.
     words: String,
-    /// What went wrong last, with nothing after it that went well.
+    /// The last error, if nothing succeeded after it.
     trouble: Option<String>,
     ended: bool,
 }
@@ -116,7 +119,7 @@ struct CodexUsage {
 }
 
 impl CodexItem {
-    /// Its name and what is most telling about it, if it is a tool.
+    /// The name and the most telling field, if the item is a tool.
     fn tool(&self) -> Option<(String, String)> {
         let line = |text: &str| short(text.trim().lines().next().unwrap_or_default(), DETAIL);
         Some(match self.kind.as_str() {
@@ -199,7 +202,7 @@ impl CodexListener {
         });
     }
 
-    /// Something of the model's.
+    /// The model sent text or called a tool.
     fn model_spoke(&mut self, said: &mut Vec<AgentEvent>) {
         self.trouble = None;
         if std::mem::take(&mut self.anew) {
@@ -253,7 +256,7 @@ impl CodexListener {
                     text: self.words.clone(),
                 });
             }
-            // What went wrong without an end.
+            // A problem that does not end the turn.
             "error" => said.push(AgentEvent::Text {
                 text: short(item.message.trim(), TEXT),
             }),
@@ -351,7 +354,7 @@ impl Listener for CodexListener {
         if code.is_none_or(|code| code == 0) {
             return None;
         }
-        // After its error it prints where in the program it happened.
+        // The lines after the error are a backtrace.
         let words = stderr.lines().find_map(|line| line.strip_prefix("Error: "))?;
         let mut verdict = self.refusal(words);
         if words.contains("no rollout found") {
@@ -361,7 +364,7 @@ impl Listener for CodexListener {
     }
 }
 
-/// `Reconnecting... 2/5 (why)`: which time it is, and why.
+/// `Reconnecting... 2/5 (why)`: the number of the attempt, and the rest.
 fn retry(message: &str) -> Option<(u32, &str)> {
     let rest = message.strip_prefix("Reconnecting...")?.trim_start();
     let (number, rest) = rest.split_once('/')?;

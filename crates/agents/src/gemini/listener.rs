@@ -1,14 +1,20 @@
-//! What Gemini CLI prints becomes what agents say.
+//! Turns the output of Gemini CLI into events.
 //!
-//! Format, one JSON object a line: `init` with session and model, `message` (of the user, or pieces of one of the model's),
-//! `tool_use`, `tool_result`, `error` for what went wrong on the way, and at the end `result` with `status`, `error` and tokens.
+//! Format, one JSON object per line:
+//!
+//! - `init` with session and model;
+//! - `message`, of the user or as a piece of one of the model;
+//! - `tool_use`, `tool_result`;
+//! - `error` for a problem on the way;
+//! - at the end `result` with `status`, `error` and tokens.
 //!
 //! What must hold:
 //!
-//! - a line that names another session than the first one changes nothing;
-//! - pieces of the model's words are told together;
-//! - a turn is what the model said at once: words and tools up to the first tool that came back;
-//! - that it is not set up to reach its model, or finds no session, is said in a sentence: it only has a code for it.
+//! - a line that names a session other than the first one has no effect;
+//! - pieces of the model's text become one event;
+//! - a turn is one answer of the model: text and tools up to the first tool result;
+//! - if it has no access to its model, or does not find its session, the verdict says so in a sentence: Gemini itself
+//!   only exits with a code.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -25,16 +31,16 @@ use crate::price::{self, Price};
 use crate::text::{short, short_bytes};
 use crate::token_count::count;
 
-/// Characters of words, of what a tool is used on, of a line that is not understood.
+/// Maximum characters of a text, of a tool's detail, of a line that was not understood.
 const TEXT: usize = 2_000;
 const DETAIL: usize = 300;
 const UNKNOWN: usize = 500;
-/// Ids of tools in use that are remembered.
+/// Maximum number of running tools that are remembered.
 const REMEMBERED: usize = 10_000;
-/// A longer id of a tool is not remembered.
+/// Maximum bytes of a tool's id that is remembered.
 const LONGEST_ID: usize = 200;
 
-/// The kinds of lines that are known.
+/// The known types of lines.
 const KINDS: &[&str] = &["init", "message", "tool_use", "tool_result", "error", "result"];
 
 #[derive(Debug)]
@@ -42,9 +48,9 @@ pub struct GeminiListener {
     session: Option<String>,
     model: Option<String>,
     prices: Vec<Price>,
-    /// Names of the tools in use, by their ids.
+    /// Names of running tools, by id.
     tools: HashMap<String, String>,
-    /// The model's words that were not told yet, and its last ones.
+    /// Text of the model that was not reported yet, and its last text.
     piece: String,
     words: String,
     turns: u64,
@@ -124,7 +130,7 @@ impl Counts {
         Meter {
             input: self.input_tokens,
             cached: self.cached,
-            // What it thought is in no count but that of all.
+            // Thought tokens are only in the total.
             output: self
                 .output_tokens
                 .max(self.total_tokens.saturating_sub(self.input_tokens)),
@@ -158,13 +164,13 @@ impl GeminiListener {
             return said.push(unknown(line));
         }
         let piece = event.kind == "message" && event.role == "assistant";
-        // What is not known may stand between two pieces.
+        // Unknown lines may be between two pieces.
         if !piece && KINDS.contains(&event.kind.as_str()) {
             self.tell_words(said);
         }
         match event.kind.as_str() {
             "init" => self.init(event, said),
-            // It repeats what it was told.
+            // The prompt, repeated.
             "message" if event.role == "user" => {}
             "message" if piece => {
                 self.model_spoke(said);
@@ -239,7 +245,7 @@ impl GeminiListener {
             .unwrap_or_else(|| "?".to_owned());
         let trouble = GeminiError::of(event.error);
         let failed = event.status != "success" || event.error.is_some();
-        // Refused by a hook, or by its own policy.
+        // Denied by a hook or by its own policy.
         if failed
             && matches!(
                 trouble.kind.as_str(),
@@ -283,7 +289,7 @@ impl GeminiListener {
             });
         }
         let trouble = GeminiError::of(event.error);
-        // What is not known to be well is not.
+        // A result that is not known to be a success is a failure.
         let verdict = match (event.status.as_str(), event.error) {
             ("success", None) => AgentVerdict {
                 reason: "completed".to_owned(),
@@ -297,7 +303,7 @@ impl GeminiListener {
         said.push(AgentEvent::Result { verdict });
     }
 
-    /// All its models have to have a price.
+    /// The cost, if all models it used have a price.
     fn cost(&self, stats: &Stats) -> Option<jit_core::unit::Usd> {
         let price = |model: Option<&str>| price::find(&self.prices, "gemini", model);
         if stats.models.is_empty() {
@@ -410,7 +416,7 @@ impl Listener for GeminiListener {
     }
 }
 
-/// What is most telling of a tool's input, in one line.
+/// The most telling field of a tool's input, in one line.
 fn telling(input: &RawValue) -> String {
     /// In this order.
     #[derive(Deserialize, Default)]

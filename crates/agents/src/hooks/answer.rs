@@ -1,17 +1,17 @@
-//! A verdict in the words each program understands.
+//! Writes a [`HookDecision`] in the format of each program.
 //!
-//! Format: all three read one JSON document from standard output with exit code 0. Claude Code and Codex share its shape;
-//! Gemini has its own. Nothing is printed where there is nothing to say. `permissionDecision: allow` is never said: it
+//! Format: all three programs read one JSON document from standard output with exit code 0. Claude Code and Codex share
+//! a format; Gemini has its own. No objection means no output. The answer is never `permissionDecision: allow`: that
 //! would skip the agent's own question to its user.
 //!
-//! Limitations: Gemini CLI shows a remark before a tool to its user only, not to the model.
+//! Limitations: before a tool, Gemini CLI shows a warning only to its user, not to the model.
 
 use serde_json::{Value, json};
 
 use super::{HookEvent, Program};
 use crate::hooks::decision::HookDecision;
 
-/// What is printed before the process ends with exit code 0; empty for nothing.
+/// The text to print before exit code 0. Empty if there is nothing to print.
 pub fn before_tool(program: Program, verdict: &HookDecision) -> String {
     match (verdict.text(), verdict.is_denied()) {
         (None, _) => String::new(),
@@ -20,7 +20,7 @@ pub fn before_tool(program: Program, verdict: &HookDecision) -> String {
     }
 }
 
-/// A tool is refused, for this reason.
+/// Denies a tool with this reason.
 pub fn denial(program: Program, text: &str) -> Value {
     match program {
         Program::Gemini => json!({ "decision": "deny", "reason": text }),
@@ -31,7 +31,7 @@ pub fn denial(program: Program, text: &str) -> Value {
     }
 }
 
-/// A tool is not refused, and this is said about it.
+/// Allows a tool with this warning.
 pub fn warning(program: Program, text: &str) -> Value {
     match program {
         Program::Gemini => json!({ "systemMessage": text }),
@@ -44,7 +44,7 @@ pub fn warning(program: Program, text: &str) -> Value {
     }
 }
 
-/// Something for the model to know.
+/// Adds a text to the model's context.
 pub fn context(program: Program, event: HookEvent, text: &str) -> String {
     if text.is_empty() {
         return String::new();
@@ -53,7 +53,7 @@ pub fn context(program: Program, event: HookEvent, text: &str) -> String {
     line(&json!({ "hookSpecificOutput": { "hookEventName": name, "additionalContext": text } }))
 }
 
-/// The agent is asked to go on, for this reason.
+/// Asks the agent to continue instead of stopping, with this reason.
 pub fn not_yet(program: Program, reason: &str) -> String {
     let decision = match program {
         Program::Gemini => "deny",

@@ -1,8 +1,8 @@
-//! Decisions of several rules about one step, put together.
+//! Combines the decisions of several rules about one tool call.
 
 use std::fmt;
 
-/// What a rule does when it applies.
+/// The effect of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RuleMode {
     Off,
@@ -22,7 +22,7 @@ impl RuleMode {
     }
 }
 
-/// One thing that a rule has against a step: what is wrong, and what to do instead.
+/// The objection of one rule: what is wrong, and what to do instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Objection {
     pub what: String,
@@ -44,7 +44,7 @@ impl fmt::Display for Objection {
     }
 }
 
-/// What is said about a step. The strongest mode counts; every objection is told.
+/// The combined decision. The strictest mode applies; all objections are reported.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HookDecision {
     denied: bool,
@@ -64,7 +64,7 @@ impl HookDecision {
         self.denied
     }
 
-    /// What the agent is told; `None` where there is nothing to say.
+    /// The message for the agent. `None` without objections.
     pub fn text(&self) -> Option<String> {
         if self.objections.is_empty() {
             return None;

@@ -48,13 +48,13 @@ impl FromStr for Program {
     }
 }
 
-/// When a hook is called. The names are Claude Code's; the others have their own for the same moments.
+/// When a hook is called. The names are those of Claude Code; other programs have their own names for the same events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HookEvent {
     BeforeTool,
     AfterTool,
     SessionStart,
-    /// The user has said something.
+    /// The user has sent a prompt.
     Prompt,
     Stop,
     SessionEnd,
@@ -70,7 +70,7 @@ impl HookEvent {
         Self::SessionEnd,
     ];
 
-    /// What this program calls it.
+    /// This program's name of the event.
     pub fn name(self, program: Program) -> &'static str {
         match (self, program) {
             (Self::BeforeTool, Program::Gemini) => "BeforeTool",

@@ -1,18 +1,19 @@
-//! Registers the hook in an agent program's settings, and takes it out again (F9).
+//! Adds jit's hook to the settings of an agent program, and removes it again (F9).
 //!
 //! What must hold:
-//! - nothing else in the file changes: it is edited as text, and order, blanks and unknown keys stay;
-//! - registering twice is registering once; taking out what was registered gives the file back to the byte, and removes
-//!   it only if it was made for the hook;
-//! - a file that is not what it should be is not touched.
+//! - nothing else in the file changes: it is edited as text; order, whitespace and unknown keys stay;
+//! - adding twice equals adding once. Removing the hook restores the file byte for byte, and deletes the file only if
+//!   it was created for the hook;
+//! - a file with an unexpected structure stays unchanged.
 //!
-//! How that is known without a note elsewhere: what is put into something empty that was there already begins directly
-//! behind its bracket, `{"hooks": …`; brackets of our own have a blank behind them. Whoever lays the file out anew in
-//! between gets it back laid out anew, without what is empty then.
+//! Removing works without notes elsewhere, because whitespace tells who created an object. If an empty object existed
+//! before, jit's member follows its bracket directly: `{"hooks": …`. Brackets that jit creates are followed by
+//! whitespace. If someone reformats the file in between, removing keeps the new format and drops objects that become
+//! empty.
 //!
 //! Format: all three programs have `{"hooks": {"<event>": [{"matcher": …, "hooks": [{"type": "command", …}]}]}}`.
 //!
-//! Limitations: comments in settings are not JSON; such a file is refused, and is to be edited by hand.
+//! Limitations: a file with comments is not JSON and is refused; the user edits it by hand.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -25,12 +26,12 @@ use serde_json::{Value, json};
 
 use super::{HookEvent, Program};
 
-/// Whose settings.
+/// The scope of a settings file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// Of everybody who works in this repository, once it is committed.
+    /// All users of this repository, once the file is committed.
     Project,
-    /// Of this user, in every repository.
+    /// This user, in all repositories.
     User,
 }
 
@@ -42,7 +43,7 @@ pub enum BadSettings {
     Shape(String, &'static str),
 }
 
-/// The file that this program reads; `None` where there is no home.
+/// The settings file of this program. `None` if there is no home directory.
 pub fn file(
     program: Program,
     reach: Reach,
@@ -65,7 +66,7 @@ pub fn file(
     Some(folder.join(name))
 }
 
-/// The settings with the hook in them; `jit` is how the program is called.
+/// The settings with the hook. `jit` is the command that starts jit.
 pub fn with_hook(text: Option<&str>, program: Program, jit: &str) -> Result<String, BadSettings> {
     let others = match text {
         Some(text) => without_hook(text)?,
@@ -85,7 +86,7 @@ pub fn with_hook(text: Option<&str>, program: Program, jit: &str) -> Result<Stri
     Ok(text)
 }
 
-/// The settings without the hook; `None` where they were made for it.
+/// The settings without the hook. `None` if the file was created for the hook.
 pub fn without_hook(text: &str) -> Result<Option<String>, BadSettings> {
     let mut text = text.to_owned();
     loop {
@@ -97,12 +98,12 @@ pub fn without_hook(text: &str) -> Result<Option<String>, BadSettings> {
     }
 }
 
-/// Whether the hook is called before tools.
+/// Whether the settings contain the hook.
 pub fn has_hook(text: &str) -> bool {
     without_hook(text).is_ok_and(|without| without.as_deref() != Some(text))
 }
 
-/// What is left of settings after one of our commands was taken out.
+/// The settings after one of our commands was removed.
 enum Removal {
     /// There was none.
     Same,
@@ -110,7 +111,7 @@ enum Removal {
     Nothing,
 }
 
-/// Which tools it is called for.
+/// The pattern of tools that the hook is called for.
 pub fn matcher(program: Program) -> &'static str {
     match program {
         Program::Claude => "Edit|Write|MultiEdit|NotebookEdit|Bash|Monitor|PowerShell",
@@ -128,7 +129,7 @@ pub fn asks_about(program: Program, tool: &str) -> bool {
 fn group(program: Program, event: HookEvent, jit: &str) -> Value {
     let name = event.name(program);
     let secs = match (program, event) {
-        // Codex allows no more there.
+        // The longest time that Codex allows there.
         (Program::Codex, HookEvent::SessionEnd) => 3,
         _ => 15,
     };
@@ -148,7 +149,7 @@ fn group(program: Program, event: HookEvent, jit: &str) -> Value {
     group
 }
 
-/// Whether a command is one of ours, wherever jit was at that time.
+/// Whether a command is one of ours, for any path of jit.
 fn is_ours(command: &str) -> bool {
     let Some((program, args)) = command.split_once(" hooks agent ") else {
         return false;
@@ -158,11 +159,11 @@ fn is_ours(command: &str) -> bool {
     known && program.rsplit('/').next() == Some("jit")
 }
 
-/// An object or array in a text, with where its parts stand.
+/// An object or array in a text, with the ranges of its parts.
 struct JsonNode {
     open: usize,
     close: usize,
-    /// Names (empty in arrays) and values.
+    /// Names (empty in arrays) and ranges of values.
     parts: Vec<(String, Range<usize>)>,
 }
 
@@ -220,20 +221,20 @@ impl JsonNode {
         Ok(Self { open, close, parts })
     }
 
-    /// Whether there is no blank behind its bracket.
+    /// Whether no whitespace follows the opening bracket.
     fn is_tight(&self, text: &str) -> bool {
         let behind = text.get(self.open + 1..).and_then(|rest| rest.chars().next());
         behind.is_some_and(|c| !c.is_whitespace())
     }
 
     fn child(&self, text: &str, name: &str) -> Result<Option<Self>, BadSettings> {
-        // Of several the last one counts, in every program that reads JSON.
+        // If a name occurs twice, the last one applies, in every program that reads JSON.
         let span = self.parts.iter().rfind(|(known, _)| known == name);
         span.map(|(_, span)| Self::read(text, span.clone(), name))
             .transpose()
     }
 
-    /// The text without the part with this number.
+    /// The text without part `n`.
     fn cut(&self, text: &str, n: usize) -> String {
         let end = |n: usize| self.parts.get(n).map_or(self.close, |(_, span)| span.end);
         let after_blanks = |from: usize, extra: &[char]| {
@@ -253,11 +254,11 @@ impl JsonNode {
         text
     }
 
-    /// The text with one more part at the end of this object or list, which lies so deep in the document.
+    /// The text with one more part at the end of this object or array. `depth` is its nesting depth in the document.
     fn append(&self, text: &str, name: Option<&str>, value: &Value, depth: usize) -> String {
         let before = |at: usize| text.get(self.open + 1..at).unwrap_or_default();
         let first = self.parts.first().map(|(_, span)| before(span.start));
-        // The blanks that stand before the first part are used before ours too.
+        // Use the same whitespace as before the first part.
         let blanks = match first {
             Some(first) => first
                 .split_once(|c: char| !c.is_whitespace())
@@ -282,7 +283,7 @@ fn member(name: &str, value: &Value, blanks: &str) -> String {
     format!("{}: {}", json!(name), rendered(value, blanks))
 }
 
-/// On lines that are indented like the one before which these blanks stand, or on one line; a blank behind each bracket.
+/// Indented like the line that this whitespace begins, or on one line; whitespace follows each bracket.
 fn rendered(value: &Value, blanks: &str) -> String {
     match blanks.rsplit_once('\n') {
         Some((_, indent)) => {
@@ -337,7 +338,7 @@ fn add(text: &str, event: &str, group: &Value) -> Result<String, BadSettings> {
     Ok(groups.append(text, None, group, 2))
 }
 
-/// Takes one of our commands out, and whatever of our own is empty without it.
+/// Removes one of our commands, and all objects of ours that become empty.
 fn without_one(text: &str) -> Result<Removal, BadSettings> {
     let top = JsonNode::read(text, 0..text.len(), "it")?;
     object(&top, text, "all")?;
@@ -361,8 +362,8 @@ fn without_one(text: &str) -> Result<Removal, BadSettings> {
                 if !handler["command"].as_str().is_some_and(is_ours) {
                     continue;
                 }
-                // The outermost thing of ours that would be left empty goes as a whole.
-                // Laid out anew, nothing can be said about what was there.
+                // Removes the outermost object of ours that would become empty. After reformatting it is unknown which
+                // objects existed before, so all empty ones are removed.
                 let as_written = !group.is_tight(text);
                 let stays = |node: &JsonNode| node.parts.len() > 1 || (as_written && node.is_tight(text));
                 return Ok(match () {

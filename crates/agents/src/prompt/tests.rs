@@ -34,7 +34,7 @@ fn by(template: &str) -> Result<String, BadPrompt> {
     render("t.jinja", template, Some("go".into()), &brief())
 }
 
-/// What a reader finds between the marks.
+/// The texts between the marks.
 fn between(prompt: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = prompt;
@@ -82,7 +82,7 @@ fn g7_the_built_in_template_says_all_there_is() {
     );
 }
 
-/// G10: who goes on with a session knows its task.
+/// G10: an agent that resumes a session has its task already.
 #[test]
 fn g10_a_resumed_session_is_told_only_what_is_new() {
     let mut brief = Brief {
@@ -114,7 +114,7 @@ fn g10_a_resumed_session_is_told_only_what_is_new() {
         assert!(prompt.contains(new), "{new}: {prompt}");
     }
     assert!(!prompt.contains("\n\n\n"), "{prompt}");
-    // Words that are new come first; with none, and no issue, there is still something to say.
+    // New text comes first; without text and issue the prompt still says something.
     let more = make(Some(&PromptSource::Text("Use slate.".into())), &brief).expect("a prompt");
     assert!(more.starts_with("Use slate.\n\nThis session goes on"), "{more}");
     brief.issue = None;
@@ -272,7 +272,7 @@ fn g7_a_template_gets_the_bare_text_only_when_it_asks() {
             "{around}"
         );
     }
-    // Also as a part of something larger.
+    // Also within something larger.
     let all = by("{{ issue }} {{ handoffs }}").expect("a prompt");
     assert_eq!(
         between(&all),

@@ -1,7 +1,7 @@
-//! An attempt that is looked at again and again, by a coordinator of many.
+//! Polls an attempt cheaply, for a coordinator that watches many.
 //!
-//! What must hold: it says what [`attempt::look`](super::attempt::look) would, but reads of the events only what is new
-//! since, and only what is about money.
+//! What must hold: the result equals that of [`attempt::look`](super::attempt::look), but a poll reads only new events,
+//! and parses only those about usage and results.
 
 use std::fs::File;
 use std::io;
@@ -12,12 +12,13 @@ use super::attempt_files::AttemptFiles;
 use super::conversation::AttemptTotals;
 use crate::event::EventLine;
 
-/// What is read of the events at once.
+/// Bytes of the events file that are read at once.
 const BLOCK: u64 = 1 << 20;
-/// Other lines add nothing to the sum. Written by ourselves, so they look like this; what only looks like it adds nothing.
+/// Only lines with these bytes change the totals. jit wrote the lines itself, so the spelling is fixed; a text that
+/// merely contains these bytes changes nothing.
 const COUNTS: [&[u8]; 2] = [b"\"kind\":\"usage\"", b"\"kind\":\"result\""];
 
-/// How far an attempt has come, without what it said.
+/// The state of an attempt, without its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttemptStage {
     NotStarted,
@@ -27,25 +28,25 @@ pub enum AttemptStage {
     Lost,
 }
 
-/// What is known of an attempt from looking at it before.
+/// The result of earlier polls of an attempt.
 #[derive(Debug, Default)]
 pub struct AttemptPoll {
-    /// What it has used, as far as the events were read.
+    /// Usage, as far as the events have been read.
     pub sum: AttemptTotals,
     read: u64,
     begun: bool,
-    /// Its processes were written down.
+    /// `process.json` exists.
     shown: bool,
 }
 
 impl AttemptPoll {
-    /// How far it has come.
+    /// The current state.
     pub fn look(&mut self, folder: &Path) -> io::Result<AttemptStage> {
         let files = AttemptFiles::of(folder);
         if files.has("exit.json") {
             return Ok(AttemptStage::Ended);
         }
-        // In this order: what was begun before nobody had the lock was begun by somebody who is gone.
+        // The order matters: if `started` exists before the lock is found free, the shim that created it is gone.
         self.begun = self.begun || files.has("started");
         if !files.is_locked()? {
             return Ok(match files.has("exit.json") {
@@ -62,7 +63,7 @@ impl AttemptPoll {
         Ok(AttemptStage::Running)
     }
 
-    /// Adds what was said since.
+    /// Adds the events since the last poll.
     fn add(&mut self, files: &AttemptFiles) -> io::Result<()> {
         let path = files.path("events.jsonl");
         let len = match path.symlink_metadata() {

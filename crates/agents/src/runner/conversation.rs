@@ -1,4 +1,4 @@
-//! The conversation with an agent: what it says is understood, written down, added up and answered.
+//! The conversation with an agent: parses its output, records and sums up its events, and answers it.
 
 use jit_core::unit::{Tokens, Usd};
 
@@ -10,17 +10,17 @@ use crate::event::{AgentEvent, AgentVerdict, Meter};
 use crate::listener::{Listener, Reaction};
 use crate::text::short;
 
-/// What is kept of a line that was not understood, in characters.
+/// Characters that are kept of a line that was not understood.
 const UNKNOWN: usize = 2000;
 
-/// What an agent has used, and how it says it ended.
+/// Total usage of an attempt, and the agent's report of its end.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AttemptTotals {
     pub tokens: Tokens,
     pub cost_usd: Option<Usd>,
     pub turns: u64,
     pub verdict: Option<AgentVerdict>,
-    /// The first session it said it has.
+    /// The first session id that the agent reported.
     pub session_id: Option<String>,
     pub meter: Option<Meter>,
 }
@@ -54,9 +54,9 @@ pub struct Conversation<'a> {
     pub events: EventLog,
     pub stdin: StdinWriter,
     pub sum: AttemptTotals,
-    /// Results that nobody has taken notice of yet.
+    /// Results that the shim has not handled yet.
     pub results: u32,
-    /// It was refused by whoever runs the model, waits, and nobody has taken notice of that yet.
+    /// Whether the agent waits because of a rate limit that the shim has not handled yet.
     pub limited: bool,
     deaf: bool,
 }
@@ -90,7 +90,7 @@ impl<'a> Conversation<'a> {
                 self.answer(&heard);
             }
             OutputLine::Cut(head, len) => {
-                // What it asked with so many words is answered too, or it would wait.
+                // A question in such a line is answered too, or the agent would wait forever.
                 let heard = self.listener.line(head, self.ask);
                 self.answer(&heard);
                 let head = head.get(..UNKNOWN * 4).unwrap_or(head);
@@ -113,13 +113,13 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// It is about to be ended. Says whether it was asked to stop in words it understands.
+    /// The agent is about to be stopped. Returns whether it was asked to stop in its own protocol.
     pub fn ask_to_stop(&mut self) -> bool {
         let words = self.listener.stop();
         !words.is_empty() && self.stdin.offer(&words) && self.stdin.wants().is_some()
     }
 
-    /// Its output has ended.
+    /// The output has ended.
     pub fn end(&mut self) {
         for said in self.listener.end() {
             self.say(said);
@@ -127,7 +127,7 @@ impl<'a> Conversation<'a> {
         self.events.flush();
     }
 
-    /// It has ended by itself, and said nothing about it but this.
+    /// The agent exited by itself. If it gave no verdict, derives one from the exit code and the standard error.
     pub fn exited(&mut self, code: Option<i32>, stderr: &str) {
         if self.sum.verdict.is_none()
             && let Some(verdict) = self.listener.exited(code, stderr)

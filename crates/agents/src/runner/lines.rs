@@ -1,25 +1,25 @@
-//! Lines out of pieces of output, however long they are.
+//! Splits output into lines of any length.
 //!
-//! What must hold: no more than [`LONGEST`] bytes of a line are kept in memory, and what was said is the same however the
-//! output was cut into pieces.
+//! What must hold: at most [`LONGEST`] bytes of a line are in memory, and the lines do not depend on how the output was
+//! cut into pieces.
 
-/// A longer line is not one an agent says: it is cut.
+/// Maximum bytes of a line. Agents do not print longer ones on purpose: the rest is dropped.
 pub const LONGEST: usize = 1 << 20;
-/// What the buffer keeps between lines.
+/// Bytes that the buffer keeps between lines.
 const USUAL: usize = 64 << 10;
 
-/// One line, without its end.
+/// One line, without its line end.
 #[derive(Debug, PartialEq, Eq)]
 pub enum OutputLine<'a> {
     Whole(&'a [u8]),
-    /// Its first [`LONGEST`] bytes, and how long it was.
+    /// Its first [`LONGEST`] bytes, and its full length.
     Cut(&'a [u8], u64),
 }
 
 #[derive(Debug, Default)]
 pub struct Lines {
     begun: Vec<u8>,
-    /// How much of the line was thrown away.
+    /// Bytes of the current line that were dropped.
     over: u64,
 }
 
@@ -38,7 +38,7 @@ impl Lines {
         self.keep(bytes);
     }
 
-    /// There is no more: a line that was begun ends here.
+    /// The output has ended, and with it the current line.
     pub fn end(&mut self, each: &mut dyn FnMut(OutputLine<'_>)) {
         if !self.begun.is_empty() {
             self.say(each);

@@ -1,8 +1,7 @@
 //! The life of one agent, from its start to `exit.json`.
 //!
-//! One thread, asleep in poll(2) unless the agent says something, ends, or a limit is near. What must hold is said in
-//! [`super`]. `pulse` and `ask` are called from that thread: while they wait, nothing else is done, so they must not wait
-//! for long.
+//! One thread sleeps in poll(2) until the agent prints something, exits, or a limit is near. [`super`] lists what must
+//! hold. That thread also calls `pulse` and `ask`: nothing else happens meanwhile, so they must return quickly.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -36,49 +35,49 @@ use crate::redact::Redactor;
 
 /// How often lease and session are renewed.
 const PULSE: Duration = Duration::from_secs(15);
-/// Between two times that others are told that it was refused.
+/// Minimum time between two reports of a rate limit.
 const TELL_LIMIT: Duration = Duration::from_secs(2);
-/// How long a lock may be waited for that others have only to look at it.
+/// How long to wait for a lock that readers hold only briefly.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long output may still come after the agent has ended.
+/// How long to read output after the agent has exited.
 const DRAIN: Duration = Duration::from_millis(500);
-/// What the background may take to end when the agent has ended by itself.
+/// How long background processes may run after the agent has exited by itself.
 const BACKGROUND: Duration = Duration::from_secs(5);
-/// How often the family is looked at; sooner at the beginning.
+/// How often the process tree is scanned; more often at the beginning.
 const LOOK: Duration = Duration::from_secs(5);
 const FIRST_LOOK: Duration = Duration::from_millis(50);
-/// Between two attempts to kill what does not die.
+/// Time between two attempts to kill a process.
 const AGAIN: Duration = Duration::from_millis(50);
-/// What an agent may take to end of itself when it was asked to in its own words.
+/// How long an agent may take to exit after a request in its own protocol.
 const ASKED: Duration = Duration::from_secs(2);
-/// When it is said that something does not die.
+/// When to report that a process cannot be killed.
 const STUBBORN: Duration = Duration::from_secs(10);
-/// How many seconds a full disk is waited for.
+/// Seconds to wait for space on a full disk.
 const DISK: u32 = 30;
-/// How often to look where the end of a process cannot be polled, and where new files cannot.
+/// How often to check if the end of a process cannot be polled, and if new files cannot.
 const NO_HANDLE: Duration = Duration::from_millis(100);
 const NO_WATCH: Duration = Duration::from_secs(1);
-/// An agent that says one thing after the other is listened to in turns so far apart; what it says waits in its pipe. Each
-/// turn costs the same, however much was said. One that is answered is listened to at once, and so is one that says much.
+/// An agent that prints often is read once per interval; meanwhile its output stays in the pipe. Each read costs the
+/// same for any amount of output. The shim reads at once if the agent waits for answers, or if it printed much.
 const GATHER: Duration = Duration::from_millis(250);
 const MUCH: usize = 4 << 10;
-/// What is read at once.
+/// Bytes that are read at once.
 const PIECE: usize = 64 << 10;
 
-/// What others are told of the agent.
+/// A report about the agent to the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beat {
-    /// It lives.
+    /// The agent is running.
     Alive,
-    /// It has ended, with everything it started, by itself and without an error or not. That is not written down yet, so
-    /// nobody can have begun another attempt.
+    /// The agent and all its processes have ended; `well` means by itself and with exit code 0. `exit.json` is not
+    /// written yet, so no other attempt can have started.
     Ended { well: bool },
 }
 
-/// Starts the agent of this attempt, unless that was done before, and stays with it to its end.
+/// Starts the agent of this attempt, unless that was done before, and stays with it until it has ended.
 ///
-/// [`io::ErrorKind::WouldBlock`]: another shim has this attempt. Any other error: nothing was started, or the disk does not
-/// take `exit.json`; then the attempt is lost, and whoever looks will bury it.
+/// Errors: [`io::ErrorKind::WouldBlock`] if another shim owns this attempt. Any other error: the agent was not started,
+/// or `exit.json` cannot be written; then the attempt is lost, and another process will bury it.
 pub fn run(
     folder: &Path,
     agent: &dyn Agent,
@@ -157,7 +156,7 @@ pub fn run(
     shim.live()
 }
 
-/// This attempt cannot be begun, whoever tries: writes that down as its end, unless it has one.
+/// Records that this attempt can never be started, as its end, unless it has ended already.
 pub fn refuse(folder: &Path, reason: &str) -> io::Result<Exit> {
     let files = AttemptFiles::of(folder);
     let Some(_lock) = own(&files)? else {
@@ -172,12 +171,12 @@ pub fn refuse(folder: &Path, reason: &str) -> io::Result<Exit> {
     }
 }
 
-/// The lock, for life, unless somebody has it.
+/// Acquires the lock until the process ends. `None` if another process holds it.
 fn own(files: &AttemptFiles) -> io::Result<Option<AttemptLock>> {
     files.lock(PATIENCE, || files.has("started"))
 }
 
-/// Somebody has it: another shim that lives, or one who looks at what has ended.
+/// Another process holds the lock: another shim, or a process that cleans up an attempt that has ended.
 fn taken(files: &AttemptFiles) -> io::Result<Exit> {
     files
         .exit()?
@@ -188,7 +187,7 @@ fn stop_asked(files: &AttemptFiles) -> Option<String> {
     match files.stop() {
         Ok(Some(stop)) => Some(format!("stopped by {}: {}", stop.by, stop.reason)),
         Ok(None) => None,
-        // Whatever is in it, somebody wanted it ended.
+        // A damaged file still means that a stop was requested.
         Err(_) => Some("stopped".to_owned()),
     }
 }
@@ -213,7 +212,7 @@ fn ended_early(files: &AttemptFiles, end: AttemptEnd, reason: String) -> io::Res
     Ok(exit)
 }
 
-/// Starts the agent. Whatever goes wrong is told in words: it is the attempt's end, not ours.
+/// Starts the agent. An error is a text, because it is the end of the attempt and not a failure of the shim.
 fn start(job: &Job, agent: &dyn Agent, mark: &str) -> Result<(Child, StdinWriter), String> {
     let launch = agent.launch(job)?;
     let (input, first, hang_up) = match launch.stdin {
@@ -259,7 +258,7 @@ fn start(job: &Job, agent: &dyn Agent, mark: &str) -> Result<(Child, StdinWriter
     match feed {
         Ok(feed) => Ok((child, feed)),
         Err(e) => {
-            // A child that was not waited for: its number is its own.
+            // The child was not waited for, so its pid is not reused.
             let _ = child.kill();
             let _ = child.wait();
             Err(named(e))
@@ -274,9 +273,9 @@ struct Shim<'a> {
     conversation: Conversation<'a>,
     pulse: &'a mut dyn FnMut(Beat) -> io::Result<()>,
     pulse_at: Instant,
-    /// When others were last told that it was refused.
+    /// The last report of a rate limit.
     told_limit: Option<Instant>,
-    /// Said once, until it is another one.
+    /// Reported once, until the error changes.
     pulse_error: Option<String>,
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
@@ -286,18 +285,18 @@ struct Shim<'a> {
     buffer: Vec<u8>,
     tree: ProcessTree,
     processes: Processes,
-    /// Readable when the agent has ended.
+    /// Readable when the agent has exited.
     handle: Option<OwnedFd>,
     watch: Option<Watch>,
-    /// There may be files that were not looked at.
+    /// New files may exist in the folder.
     files_came: bool,
-    /// When output was last taken, and until when none is.
+    /// The time of the last read, and the time before which there is no other.
     read_at: Option<Instant>,
     deaf_until: Option<Instant>,
     limits: Limits,
     look_at: Instant,
     look_step: Duration,
-    /// Why it was told to end, and when that is enforced: with a signal, and with the one that cannot be ignored.
+    /// The cause of the end, and when it is enforced: first with SIGTERM, then with SIGKILL.
     end: Option<AttemptEnd>,
     term_at: Option<Instant>,
     kill_at: Option<Instant>,
@@ -331,7 +330,7 @@ impl Shim<'_> {
         self.write_exit(ended_orphans)
     }
 
-    /// Everything that is due.
+    /// Does everything that is due.
     fn tend(&mut self) {
         let now = Instant::now();
         self.beat(now);
@@ -380,7 +379,7 @@ impl Shim<'_> {
         }
     }
 
-    /// Tells everybody to end.
+    /// Ends the agent and all its processes.
     fn stop(&mut self, end: AttemptEnd, why: &str) {
         self.conversation.events.note(why);
         self.end = Some(end);
@@ -398,9 +397,9 @@ impl Shim<'_> {
         process_tree::signal_all(&members, signal);
     }
 
-    /// Who is there. Written down if it is not as it was.
+    /// Scans the process tree, and updates `process.json` if it changed.
     fn look(&mut self) -> Vec<Below> {
-        // A process table that cannot be read is looked at again soon.
+        // After an error the next scan follows soon.
         let members = self.tree.look().unwrap_or_default();
         let seen = self.tree.seen();
         if seen != self.processes.family {
@@ -411,7 +410,7 @@ impl Shim<'_> {
     }
 
     fn write_processes(&self) {
-        // Without it the mark still tells who they are.
+        // Optional: the mark identifies the processes too.
         let _ = self.files.put_quick("process.json", &self.processes);
     }
 
@@ -430,8 +429,8 @@ impl Shim<'_> {
         self.pulse_error = error;
     }
 
-    /// Sleeps until output comes, input can go, the agent ends, a file appears, or it is time. Takes the output. Says
-    /// whether the agent's end woke it.
+    /// Sleeps until there is output, room for input, an exit, a new file, or `until` has passed. Reads the output.
+    /// Returns whether the agent's exit woke it.
     fn listen(&mut self, until: Instant) -> bool {
         let now = Instant::now();
         self.deaf_until = self
@@ -461,7 +460,7 @@ impl Shim<'_> {
             tv_sec: i64::try_from(longest.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: longest.subsec_nanos().into(),
         };
-        // Interrupted, or out of memory: looked at again.
+        // Interrupted or out of memory: check everything.
         if poll(&mut fds, Some(&time)).is_err() {
             return true;
         }
@@ -488,7 +487,7 @@ impl Shim<'_> {
         handle
     }
 
-    /// So much was taken: whether the next is waited for.
+    /// Decides after reading `count` bytes whether to delay the next read.
     fn gather(&mut self, count: usize) {
         let now = Instant::now();
         let often = self.read_at.is_some_and(|at| now < at + 2 * GATHER);
@@ -496,7 +495,7 @@ impl Shim<'_> {
         self.read_at = Some(now);
     }
 
-    /// Says how much came.
+    /// Returns the number of bytes read.
     fn take_stdout(&mut self) -> usize {
         let Some(count) = piece(&mut self.stdout, &mut self.buffer) else {
             return 0;
@@ -528,24 +527,24 @@ impl Shim<'_> {
         if std::mem::take(&mut self.conversation.limited)
             && self.told_limit.is_none_or(|at| now >= at + TELL_LIMIT)
         {
-            // Others are to know at once.
+            // Report the rate limit at once.
             self.pulse_at = now;
             self.told_limit = Some(now);
         }
     }
 
-    /// The agent has ended: takes what is left of its output, ends what is left of its family. Says how many that were.
+    /// The agent has exited: reads the rest of its output and ends its remaining processes. Returns their number.
     fn settle(&mut self) -> u32 {
         self.handle = None;
         self.conversation.stdin.close();
         let until = Instant::now() + DRAIN;
         while (self.stdout.is_some() || self.stderr.is_some()) && Instant::now() < until {
-            // Its children may be all that holds the pipes open.
+            // Perhaps only its children hold the pipes open.
             self.deaf_until = None;
             self.listen(until);
         }
         let ended = self.end_family();
-        // What the pipes hold; but somebody out of reach may write for ever.
+        // Read the rest in the pipes. Bounded, because a process that cannot be ended may write forever.
         for _ in 0..32 {
             let (out, err) = (self.take_stdout(), self.take_stderr());
             if out + err == 0 {
@@ -659,7 +658,7 @@ impl Shim<'_> {
             ended_orphans,
         };
         let well = exit.end == AttemptEnd::Exited && exit.exit_code == Some(0);
-        // What is not given back now is when its end is written down in the log.
+        // If this fails, lease and session are released when the end of the attempt is recorded in the log.
         let _ = (self.pulse)(Beat::Ended { well });
         self.files.free_spare();
         let mut tries = 0;
@@ -670,7 +669,7 @@ impl Shim<'_> {
                 Err(_) => {}
             }
             if tries == 0 {
-                // How it ended matters more than what it printed.
+                // The exit is more important than the output.
                 self.out_log.give_room();
                 self.err_log.give_room();
             } else {
@@ -681,7 +680,7 @@ impl Shim<'_> {
     }
 }
 
-/// Reads what there is. `None`: nothing now, or nothing ever again; then the pipe is gone.
+/// Reads the available bytes. `None`: no bytes now, or the pipe has ended and is dropped.
 fn piece(pipe: &mut Option<impl Read>, buffer: &mut [u8]) -> Option<usize> {
     let read = loop {
         match pipe.as_mut()?.read(buffer) {
