@@ -20,7 +20,7 @@
 //! jit offers neither files nor terminals to the agent. Agents also write with their own tools, so that would prevent
 //! nothing that permission requests do not prevent already. And the shim would write wherever the agent tells it to.
 //!
-//! The message types ([`wire`]) are our own and have only the fields that matter:
+//! The message types (`wire`) are our own and have only the fields that matter:
 //!
 //! - the protocol's Rust SDK is asynchronous and brings seventy crates, for a loop over lines that exists already;
 //! - its schema crate alone enables `preserve_order` of `serde_json`, and Cargo then enables it for the whole program,
@@ -29,8 +29,8 @@
 //!
 //! `build/acp-types`, outside of this workspace, checks both sides of shortened recordings against the official types.
 //!
-//! [`listener`] is the client that turns messages into [`AgentEvent`](crate::event::AgentEvent)s, [`permission`]
-//! decides requests, [`failure`] classifies errors, [`usage`] sums up tokens and cost.
+//! `listener` is the client that turns messages into [`AgentEvent`](crate::event::AgentEvent)s, `permission`
+//! decides requests, `failure` classifies errors, `usage` sums up tokens and cost.
 //!
 //! Limitations: an agent that does not ask cannot be stopped, and many have a mode in which they do not ask. Tokens
 //! within a turn are a lower bound: the size of the conversation. Turns of the model are counted by tool results. If an

@@ -11,8 +11,8 @@
 //!   is not taken for a flag;
 //! - by default, edits in the worktree are accepted, and it asks for everything else.
 //!
-//! [`stream`] has the types of its output, [`control`] the messages in both directions, [`listener`] makes
-//! [`AgentEvent`](crate::event::AgentEvent)s, [`usage`] sums up.
+//! `stream` has the types of its output, `control` the messages in both directions, `listener` makes
+//! [`AgentEvent`](crate::event::AgentEvent)s, `usage` sums up.
 //!
 //! Limitations: with `one_shot` it reports nothing until its end, and asks for nothing. It then denies by itself what
 //! its mode does not allow, and file locks apply only if the hook is installed. Tested with 2.1.325.

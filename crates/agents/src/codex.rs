@@ -12,13 +12,13 @@
 //! - it reports no dollars. It counts tokens over the whole session, so this attempt used the difference. The cost
 //!   follows from `dispatch.prices`, if the model has a price there.
 //!
-//! [`listener`] turns its output into [`AgentEvent`](crate::event::AgentEvent)s.
+//! `listener` turns its output into [`AgentEvent`](crate::event::AgentEvent)s.
 //!
 //! Limitations:
 //!
 //! - it chooses the ids of its sessions;
 //! - its tokens are known only at its end, so a token budget cannot stop it earlier. A limit on turns can (see
-//!   [`listener`]);
+//!   `listener`);
 //! - a denial by the hook reaches the model and standard error, but not its JSON output;
 //! - its newest models call tools from a program of their own. It was not tested whether all of them call the hook;
 //! - the approval is a digest in Codex's own format. A version with another format does not call the hook.

@@ -11,7 +11,7 @@
 //!   from its settings;
 //! - it reports no dollars. The cost follows from `dispatch.prices`, for each model it used.
 //!
-//! [`listener`] turns its output into [`AgentEvent`](crate::event::AgentEvent)s.
+//! `listener` turns its output into [`AgentEvent`](crate::event::AgentEvent)s.
 //!
 //! Limitations: it has no sandbox here, and cannot fork a session. Its tokens are known only at its end, so a token
 //! budget cannot stop it earlier; a limit on turns can. It waits half a second for its input; on a machine that is too

@@ -1,12 +1,44 @@
-//! Agents that can be started: how each is called, and what it says, in one language (G4, G5, G7).
+//! Agents: how each agent program is started, what it reports, and the shim that owns a running one (G4, G5, G7).
+//!
+//! One vocabulary serves all programs: a [`job::Job`] goes in, [`event::AgentEvent`]s and a [`job::Exit`] come out.
+//! This crate may neither read nor write the log, issues and leases. The engine decides what to start, passes the facts
+//! in, and answers an agent's questions through [`Ask`]. The crate also has the programs' hooks ([`hooks`]), permission
+//! rules ([`rules`]), prompts ([`prompt`]), prices ([`price`]) and the redaction of secrets ([`redact`]).
+//!
+//! Begin with [`agent`] and [`listener`], then [`claude`] as an example, then [`runner`], which starts and watches a
+//! process. Modules depend on each other in one direction: event and job, the traits, the agents, [`by_name`]; the runner
+//! uses the traits and no agent.
 //!
 //! What must hold:
 //!
-//! - an agent is started by its program and its arguments, never through a shell: what an issue says cannot become a
+//! - an agent is started with a program and arguments, never through a shell: the text of an issue cannot become a
 //!   command;
-//! - what it says becomes [`AgentEvent`]; what is not understood is kept as it came, and is never an error;
-//! - costs and tokens are those of this attempt alone, whatever the agent adds up over its sessions;
-//! - that an agent ended well is not believed: its [`AgentVerdict`] is what it claims, and git is asked afterwards.
+//! - its output becomes [`AgentEvent`](event::AgentEvent)s. Output that is not understood is kept, and is never an error;
+//! - cost and tokens are those of this attempt alone, even if the agent sums up over several sessions;
+//! - an agent's report of success is a claim ([`AgentVerdict`](event::AgentVerdict)): the engine checks the result with
+//!   git.
+//!
+//! ```
+//! use jit_agents::event::AgentEvent;
+//! use jit_agents::{Ask, Permission, Question, by_name};
+//!
+//! struct AllowAll;
+//! impl Ask for AllowAll {
+//!     fn may(&mut self, _: &Question<'_>) -> Permission {
+//!         Permission::Allow
+//!     }
+//! }
+//!
+//! let job = serde_json::from_str(
+//!     r#"{"unit":"u","attempt":1,"agent":"command","worker":"agent:u-1","dir":"/tmp","vars":[],"session":null,
+//!         "timeout_secs":60,"idle_secs":60,"linger_secs":5,"grace_secs":5}"#,
+//! )?;
+//! let agent = by_name("command").expect("a known agent");
+//! let mut listener = agent.listener(&job);
+//! let reaction = listener.line(b"3 files changed", &mut AllowAll);
+//! assert_eq!(reaction.said, [AgentEvent::Text { text: "3 files changed".into() }]);
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 
 pub mod acp;
 pub mod agent;

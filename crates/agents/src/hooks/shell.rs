@@ -11,7 +11,7 @@
 //! Limitations: keywords (`if`, `do`, `{`) become words of commands, and callers skip them. Aliases and functions are
 //! not followed. `case` patterns look like commands that run nothing.
 
-/// Maximum nesting depth. Nobody writes deeper lines on purpose.
+/// Maximum nesting depth. Real command lines are far less deep.
 const DEEPEST: usize = 40;
 /// Maximum number of words of one brace list.
 const MOST_WORDS: usize = 256;
