@@ -82,7 +82,7 @@ pub struct Client {
     unexplained: Vec<String>,
     explanations: u32,
     denials: u32,
-    spent: AcpUsage,
+    usage: AcpUsage,
     told: Option<AgentEvent>,
     stopping: bool,
 }
@@ -121,7 +121,7 @@ impl Client {
             unexplained: Vec::new(),
             explanations: 0,
             denials: 0,
-            spent: AcpUsage::new(job.resume.is_some(), job.cost_before),
+            usage: AcpUsage::new(job.resume.is_some(), job.cost_before),
             told: None,
             stopping: false,
         }
@@ -245,63 +245,65 @@ impl Client {
             );
         };
         self.session = Some(session.clone());
-        let options = opened.config_options.as_deref().unwrap_or_default();
-        let of = |category: &str| {
-            let fits = |option: &&wire::ConfigOption| option.category.as_deref() == Some(category);
-            options.iter().find(fits)
-        };
         let current = opened
             .models
             .as_ref()
             .and_then(|all| all.current_model_id.clone());
-        let current =
-            current.or_else(|| of("model").and_then(|one| Some(one.current_value.as_str()?.to_owned())));
+        let current = current.or_else(|| {
+            opened
+                .option("model")
+                .and_then(|one| Some(one.current_value.as_str()?.to_owned()))
+        });
         heard.said.push(AgentEvent::Started {
             session_id: Some(session.clone()),
             model: self.model.clone().or(current).map(|model| short(&model, NAME)),
         });
-        let set = |option: &wire::ConfigOption, value: &str| {
-            let params = json!({ "sessionId": session, "configId": option.id, "value": value });
-            ("session/set_config_option", params)
-        };
-        if let Some(mode) = self.mode.take() {
-            let modes = opened.modes.iter().flat_map(|modes| &modes.available_modes);
-            let offered = modes.map(|mode| &mode.id).any(|id| *id == mode);
-            match of("mode").filter(|option| option.offers(&mode)) {
-                _ if offered => {
-                    let params = json!({ "sessionId": session, "modeId": mode });
-                    self.settings.push(("session/set_mode", params));
-                }
-                Some(option) => self.settings.push(set(option, &mode)),
-                None => {
-                    return self.fail(
-                        "usage",
-                        &format!("it has no mode {:?}", short(&mode, NAME)),
-                        heard,
-                    );
-                }
-            }
-        }
-        if let Some(model) = self.model.take() {
-            let models = opened.models.iter().flat_map(|models| &models.available_models);
-            let offered = models.map(|model| &model.model_id).any(|id| *id == model);
-            match of("model").filter(|option| option.offers(&model)) {
-                Some(option) => self.settings.push(set(option, &model)),
-                None if offered => {
-                    let params = json!({ "sessionId": session, "modelId": model });
-                    self.settings.push(("session/set_model", params));
-                }
-                None => {
-                    return self.fail(
-                        "usage",
-                        &format!("it has no model {:?}", short(&model, NAME)),
-                        heard,
-                    );
-                }
-            }
+        if let Err(text) = self
+            .choose_mode(&session, &opened)
+            .and_then(|()| self.choose_model(&session, &opened))
+        {
+            return self.fail("usage", &text, heard);
         }
         self.settings.reverse();
         self.go_on(heard);
+    }
+
+    /// Adds the setting for the mode that the job names. Fails if the agent does not offer it.
+    fn choose_mode(&mut self, session: &str, opened: &Opened) -> Result<(), String> {
+        let Some(mode) = self.mode.take() else {
+            return Ok(());
+        };
+        let modes = opened.modes.iter().flat_map(|modes| &modes.available_modes);
+        let offered = modes.map(|mode| &mode.id).any(|id| *id == mode);
+        let setting = match opened.option("mode").filter(|option| option.offers(&mode)) {
+            _ if offered => (
+                "session/set_mode",
+                json!({ "sessionId": session, "modeId": mode }),
+            ),
+            Some(option) => set_option(session, option, &mode),
+            None => return Err(format!("it has no mode {:?}", short(&mode, NAME))),
+        };
+        self.settings.push(setting);
+        Ok(())
+    }
+
+    /// The same for the model.
+    fn choose_model(&mut self, session: &str, opened: &Opened) -> Result<(), String> {
+        let Some(model) = self.model.take() else {
+            return Ok(());
+        };
+        let models = opened.models.iter().flat_map(|models| &models.available_models);
+        let offered = models.map(|model| &model.model_id).any(|id| *id == model);
+        let setting = match opened.option("model").filter(|option| option.offers(&model)) {
+            Some(option) => set_option(session, option, &model),
+            None if offered => (
+                "session/set_model",
+                json!({ "sessionId": session, "modelId": model }),
+            ),
+            None => return Err(format!("it has no model {:?}", short(&model, NAME))),
+        };
+        self.settings.push(setting);
+        Ok(())
     }
 
     /// Sends the next setting, or the prompt.
@@ -325,7 +327,7 @@ impl Client {
 
     fn turn_ended(&mut self, answer: &Prompted, heard: &mut Reaction) {
         self.flush(heard);
-        self.spent.turn_ended(answer);
+        self.usage.turn_ended(answer);
         self.tell_usage(heard);
         let by_itself = matches!(&*answer.stop_reason, "end_turn" | "cancelled") && !self.stopping;
         if by_itself && !self.unexplained.is_empty() && self.explanations < EXPLANATIONS {
@@ -439,7 +441,7 @@ impl Client {
         heard: &mut Reaction,
         ask: &mut dyn Ask,
     ) {
-        self.spent.speaks();
+        self.usage.speaks();
         let key = request.tool_call.tool_call_id.clone();
         self.merge(request.tool_call, heard);
         let Some(tool) = self.tools.get_mut(&key) else {
@@ -532,7 +534,7 @@ impl Client {
             if head.session_update == "usage_update"
                 && let Some(cost) = serde_json::from_str::<wire::UsageUpdate>(update.get())?.cost
             {
-                self.spent.began(&cost);
+                self.usage.began(&cost);
             }
             return Ok(());
         }
@@ -549,7 +551,7 @@ impl Client {
     ) -> serde_json::Result<()> {
         match kind {
             "agent_message_chunk" => self.chunk(serde_json::from_str(update)?, heard),
-            "agent_thought_chunk" => self.spent.speaks(),
+            "agent_thought_chunk" => self.usage.speaks(),
             "tool_call" | "tool_call_update" => {
                 let call: ToolCall = serde_json::from_str(update)?;
                 self.flush(heard);
@@ -561,9 +563,9 @@ impl Client {
             }
             "usage_update" => {
                 let usage: wire::UsageUpdate = serde_json::from_str(update)?;
-                self.spent.context(usage.used);
+                self.usage.context(usage.used);
                 if let Some(cost) = &usage.cost {
-                    self.spent.cost(cost);
+                    self.usage.cost(cost);
                 }
                 self.tell_usage(heard);
             }
@@ -577,7 +579,7 @@ impl Client {
         let Some(text) = chunk.content.text.filter(|text| !text.is_empty()) else {
             return;
         };
-        self.spent.speaks();
+        self.usage.speaks();
         if self.message != chunk.message_id {
             self.flush(heard);
             self.message = chunk.message_id;
@@ -601,7 +603,7 @@ impl Client {
     fn tool(&mut self, new: bool, call: ToolCall, heard: &mut Reaction) {
         let key = call.tool_call_id.clone();
         if !self.tools.contains_key(&key) {
-            self.spent.speaks();
+            self.usage.speaks();
         }
         let status = call.status.clone();
         let words = call
@@ -633,7 +635,7 @@ impl Client {
             });
         }
         self.forget(&key);
-        self.spent.listens();
+        self.usage.listens();
         self.tell_usage(heard);
     }
 
@@ -673,9 +675,9 @@ impl Client {
 
     fn tell_usage(&mut self, heard: &mut Reaction) {
         let said = AgentEvent::Usage {
-            tokens: self.spent.tokens(),
-            cost_usd: self.spent.usd(),
-            turns: self.spent.turns(),
+            tokens: self.usage.tokens(),
+            cost_usd: self.usage.usd(),
+            turns: self.usage.turns(),
             meter: None,
         };
         if self.told.as_ref() != Some(&said) {
@@ -731,6 +733,12 @@ impl Listener for Client {
         }
         heard.said
     }
+}
+
+/// The method and parameters that set an option of a session.
+fn set_option(session: &str, option: &wire::ConfigOption, value: &str) -> (&'static str, Value) {
+    let params = json!({ "sessionId": session, "configId": option.id, "value": value });
+    ("session/set_config_option", params)
 }
 
 fn unknown(line: &[u8]) -> AgentEvent {

@@ -201,6 +201,14 @@ pub struct Opened {
     pub config_options: Option<Vec<ConfigOption>>,
 }
 
+impl Opened {
+    /// The option of this category.
+    pub fn option(&self, category: &str) -> Option<&ConfigOption> {
+        let fits = |option: &&ConfigOption| option.category.as_deref() == Some(category);
+        self.config_options.iter().flatten().find(fits)
+    }
+}
+
 #[derive(Debug, Read)]
 #[serde(rename_all = "camelCase")]
 pub struct Modes {

@@ -59,7 +59,7 @@ pub struct ClaudeListener {
     /// The session of this attempt, if known: chosen by jit, or the first one that the agent named.
     session: Option<String>,
     began: bool,
-    spent: ClaudeUsage,
+    usage: ClaudeUsage,
     /// The last usage that was reported.
     told: Option<AgentEvent>,
     /// Names of running tools, by id.
@@ -106,7 +106,7 @@ impl ClaudeListener {
                 _ => job.session.clone(),
             },
             began: false,
-            spent: ClaudeUsage::new(job.resume.is_some(), job.cost_before),
+            usage: ClaudeUsage::new(job.resume.is_some(), job.cost_before),
             told: None,
             tools: HashMap::new(),
             denied: HashSet::new(),
@@ -228,7 +228,7 @@ impl ClaudeListener {
         };
         self.retrying = None;
         let is_main = assistant.parent_tool_use_id.is_none();
-        if self.spent.message(id, usage, is_main) && !self.ended {
+        if self.usage.message(id, usage, is_main) && !self.ended {
             match self.asks.can {
                 true => self.ask_usage(heard),
                 false => self.tell_usage(heard),
@@ -272,13 +272,13 @@ impl ClaudeListener {
             && let (Some(id), Some(usage)) = (&event.api_message_id, &event.event.usage)
         {
             // The message itself came earlier. Messages of subagents look the same here, and are never new.
-            self.spent.message(id, usage, false);
+            self.usage.message(id, usage, false);
         }
     }
 
     fn result(&mut self, outcome: Outcome<'_>, heard: &mut Reaction) {
         self.ended = true;
-        self.spent.result(&outcome);
+        self.usage.result(&outcome);
         self.tell_usage(heard);
         let mut verdict = verdict(outcome);
         if self.gave_up && verdict.is_error {
@@ -321,9 +321,9 @@ impl ClaudeListener {
 
     fn tell_usage(&mut self, heard: &mut Reaction) {
         let said = AgentEvent::Usage {
-            tokens: self.spent.tokens(),
-            cost_usd: self.spent.cost(),
-            turns: self.spent.turns(),
+            tokens: self.usage.tokens(),
+            cost_usd: self.usage.cost(),
+            turns: self.usage.turns(),
             meter: None,
         };
         if self.told.as_ref() != Some(&said) {
@@ -350,8 +350,8 @@ impl ClaudeListener {
             Some(usage) => {
                 self.asks.slow = usage.rate_limits_available;
                 match answer.request_id == control::FIRST_USAGE {
-                    true => self.spent.began(&usage.session),
-                    false => self.spent.totals(&usage.session),
+                    true => self.usage.began(&usage.session),
+                    false => self.usage.totals(&usage.session),
                 }
             }
             // An older version without this request: count messages instead.
@@ -444,7 +444,7 @@ impl Listener for ClaudeListener {
         if self.ended {
             return heard.said;
         }
-        if self.spent.turns() > 0 {
+        if self.usage.turns() > 0 {
             self.tell_usage(&mut heard);
         }
         if let Some(retry) = &self.retrying {

@@ -498,51 +498,10 @@ impl ShellReader<'_> {
                 }
                 self.at += length + 1;
             }
-            b'"' => {
-                current.quoted();
-                loop {
-                    if self.at >= self.text.len() {
-                        return Err(Unreadable::Open);
-                    }
-                    match self.peek(0) {
-                        b'"' => {
-                            self.at += 1;
-                            return Ok(());
-                        }
-                        b'\\' => {
-                            let next = self.peek(1);
-                            self.at += 2;
-                            match next {
-                                b'\n' => {}
-                                b'"' | b'\\' | b'$' | b'`' => current.push(next),
-                                _ => {
-                                    current.push(b'\\');
-                                    current.push(next);
-                                }
-                            }
-                        }
-                        b'$' | b'`' => self.expansion(current, true, depth)?,
-                        other => {
-                            self.at += 1;
-                            current.push(other);
-                        }
-                    }
-                }
-            }
+            b'"' => self.double_quotes(current, depth)?,
             b'$' if self.peek(0) == b'\'' => {
                 self.at += 1;
-                current.quoted();
-                // Escapes in it could produce any text.
-                current.unknown(b"");
-                loop {
-                    let byte = *self.text.get(self.at).ok_or(Unreadable::Open)?;
-                    self.at += 1;
-                    match byte {
-                        b'\'' => return Ok(()),
-                        b'\\' => self.at += 1,
-                        other => current.push(other),
-                    }
-                }
+                self.ansi_quotes(current)?;
             }
             b'$' if self.peek(0) == b'"' => {}
             b'$' | b'`' => {
@@ -552,6 +511,55 @@ impl ShellReader<'_> {
             other => current.unquoted(other),
         }
         Ok(())
+    }
+
+    /// Parses the rest of `"…"`.
+    fn double_quotes(&mut self, current: &mut CurrentCommand, depth: usize) -> Result<(), Unreadable> {
+        current.quoted();
+        loop {
+            if self.at >= self.text.len() {
+                return Err(Unreadable::Open);
+            }
+            match self.peek(0) {
+                b'"' => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                b'\\' => {
+                    let next = self.peek(1);
+                    self.at += 2;
+                    match next {
+                        b'\n' => {}
+                        b'"' | b'\\' | b'$' | b'`' => current.push(next),
+                        _ => {
+                            current.push(b'\\');
+                            current.push(next);
+                        }
+                    }
+                }
+                b'$' | b'`' => self.expansion(current, true, depth)?,
+                other => {
+                    self.at += 1;
+                    current.push(other);
+                }
+            }
+        }
+    }
+
+    /// Parses the rest of `$'…'`.
+    fn ansi_quotes(&mut self, current: &mut CurrentCommand) -> Result<(), Unreadable> {
+        current.quoted();
+        // Escapes in it could produce any text.
+        current.unknown(b"");
+        loop {
+            let byte = *self.text.get(self.at).ok_or(Unreadable::Open)?;
+            self.at += 1;
+            match byte {
+                b'\'' => return Ok(()),
+                b'\\' => self.at += 1,
+                other => current.push(other),
+            }
+        }
     }
 
     /// Parses `$…` or a backtick.

@@ -63,7 +63,7 @@ impl ProcessTree {
     }
 
     /// The processes that are running now.
-    pub fn look(&mut self) -> io::Result<Vec<Below>> {
+    pub fn scan(&mut self) -> io::Result<Vec<Below>> {
         let found = if self.adopts {
             children::below(std::process::id())?
         } else {

@@ -114,16 +114,7 @@ pub fn run(
             return ended_early(&files, AttemptEnd::NotStarted, reason);
         }
     };
-    let conversation = Conversation::new(agent.listener(&job), ask, events, stdin);
     let its = ProcessRef::of(child.id()).ok().flatten();
-    let processes = Processes {
-        boot: clock::boot_id().unwrap_or_default(),
-        mark: mark.clone(),
-        started_at: clock::wall_ms(),
-        shim: me,
-        agent: its,
-        family: its.into_iter().collect(),
-    };
     let mut shim = Shim {
         limits: Limits::new(&job, started),
         watch: Watch::on_new_files(folder).ok(),
@@ -147,13 +138,25 @@ pub fn run(
         pulse_error: None,
         buffer: vec![0; PIECE],
         pulse,
-        conversation,
-        processes,
+        conversation: Conversation::new(agent.listener(&job), ask, events, stdin),
+        processes: processes(&mark, me, its),
         files,
         job,
         started,
     };
-    shim.live()
+    shim.run()
+}
+
+/// The first content of `process.json`.
+fn processes(mark: &str, shim: ProcessRef, agent: Option<ProcessRef>) -> Processes {
+    Processes {
+        boot: clock::boot_id().unwrap_or_default(),
+        mark: mark.to_owned(),
+        started_at: clock::wall_ms(),
+        shim,
+        agent,
+        family: agent.into_iter().collect(),
+    }
 }
 
 /// Records that this attempt can never be started, as its end, unless it has ended already.
@@ -303,7 +306,8 @@ struct Shim<'a> {
 }
 
 impl Shim<'_> {
-    fn live(&mut self) -> io::Result<Exit> {
+    /// Watches the agent until it has exited, ends its remaining processes and writes `exit.json`.
+    fn run(&mut self) -> io::Result<Exit> {
         self.write_processes();
         memory::let_go_of_code();
         while self.tree.status.is_none() {
@@ -324,29 +328,29 @@ impl Shim<'_> {
             if woken || self.handle.is_none() {
                 self.tree.reap();
             }
-            self.tend();
+            self.do_due_work();
         }
         let ended_orphans = self.settle();
         self.write_exit(ended_orphans)
     }
 
     /// Does everything that is due.
-    fn tend(&mut self) {
+    fn do_due_work(&mut self) {
         let now = Instant::now();
         self.beat(now);
         if now >= self.look_at {
             self.look_step = (self.look_step * 3).min(LOOK);
             self.look_at = now + self.look_step;
             self.tree.reap();
-            self.look();
+            self.scan();
         }
         if let Some(at) = self.kill_at {
             if self.term_at.is_some_and(|at| now >= at) {
                 self.term_at = None;
-                self.tell(Signal::TERM);
+                self.signal(Signal::TERM);
             }
             if now >= at {
-                self.tell(Signal::KILL);
+                self.signal(Signal::KILL);
                 self.kill_at = Some(now + AGAIN);
             }
             return;
@@ -371,7 +375,7 @@ impl Shim<'_> {
             self.stop(end, said);
         } else if self.limits.wants_look(now) {
             self.tree.reap();
-            let members = self.look();
+            let members = self.scan();
             let used = members.iter().map(|one| one.used).sum::<u64>() + children::used_by_reaped();
             if self.limits.look(now, used) {
                 self.stop(AttemptEnd::Hung, "it is silent and idle");
@@ -387,20 +391,20 @@ impl Shim<'_> {
         if self.conversation.ask_to_stop() {
             self.term_at = Some(Instant::now() + ASKED.min(grace / 2));
         } else {
-            self.tell(Signal::TERM);
+            self.signal(Signal::TERM);
         }
         self.kill_at = Some(Instant::now() + grace);
     }
 
-    fn tell(&mut self, signal: Signal) {
-        let members = self.look();
+    fn signal(&mut self, signal: Signal) {
+        let members = self.scan();
         process_tree::signal_all(&members, signal);
     }
 
     /// Scans the process tree, and updates `process.json` if it changed.
-    fn look(&mut self) -> Vec<Below> {
+    fn scan(&mut self) -> Vec<Below> {
         // After an error the next scan follows soon.
-        let members = self.tree.look().unwrap_or_default();
+        let members = self.tree.scan().unwrap_or_default();
         let seen = self.tree.seen();
         if seen != self.processes.family {
             self.processes.family = seen;
@@ -569,7 +573,7 @@ impl Shim<'_> {
         loop {
             let may_be_more = self.tree.reap();
             let mut members = match may_be_more {
-                true => self.tree.look().unwrap_or_default(),
+                true => self.tree.scan().unwrap_or_default(),
                 false => Vec::new(),
             };
             if members.is_empty() {
@@ -660,11 +664,17 @@ impl Shim<'_> {
         let well = exit.end == AttemptEnd::Exited && exit.exit_code == Some(0);
         // If this fails, lease and session are released when the end of the attempt is recorded in the log.
         let _ = (self.pulse)(Beat::Ended { well });
+        self.put_exit(&exit)?;
+        Ok(exit)
+    }
+
+    /// Writes `exit.json`. On a full disk it frees space, and waits for more.
+    fn put_exit(&mut self, exit: &Exit) -> io::Result<()> {
         self.files.free_spare();
         let mut tries = 0;
         loop {
-            match self.files.put("exit.json", &exit) {
-                Ok(()) => return Ok(exit),
+            match self.files.put("exit.json", exit) {
+                Ok(()) => return Ok(()),
                 Err(e) if tries >= DISK => return Err(e),
                 Err(_) => {}
             }
