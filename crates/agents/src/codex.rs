@@ -6,9 +6,9 @@
 //!   joined to their flags (`--flag=value`), and arguments that are not flags follow `--`;
 //! - it runs in its own sandbox. It may write to the worktree and to both git directories, the common one and that of
 //!   the worktree, because it cannot commit without them. It asks for nothing. Other modes must be named explicitly;
-//! - file locks apply while it runs: before a command or a patch it calls the hook that `jit hooks install --agent
-//!   codex` would install. Codex requires approval of hooks. jit passes the approval of this one hook, by its exact
-//!   text, on the command line, for this run only. No other hook is approved;
+//! - file locks apply while it runs: before a command or a patch it calls the same hook as after
+//!   `jit hooks install --agent codex`. Codex requires approval of hooks. jit passes the approval of this one hook, by
+//!   its exact text, on the command line, for this run only. No other hook is approved;
 //! - it reports no dollars. It counts tokens over the whole session, so this attempt used the difference. The cost
 //!   follows from `dispatch.prices`, if the model has a price there.
 //!

@@ -2,9 +2,9 @@
 //!
 //! What must hold:
 //!
-//! - the prompt is on its standard input, which then ends; no part of the prompt is on its command line. Commands to
-//!   the program itself become plain text: a text before a leading `/`, and a `\` before each `@`, which would include
-//!   a file;
+//! - the prompt is on its standard input, which then ends; no part of the prompt is on its command line. Text that
+//!   the program would take for a command is escaped: a line is put before a leading `/`, `?` or `!`, and a `\` before
+//!   each `@`, which would include a file;
 //! - it asks for nothing: its default mode is `yolo`, because in other modes it denies everything that it would ask a
 //!   person for, including git commands. The folder counts as trusted for this run;
 //! - file locks apply while it runs if its hook is installed (`jit hooks install --agent gemini`): it reads hooks only
