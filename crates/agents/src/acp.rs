@@ -1,46 +1,53 @@
-//! Any agent that speaks the Agent Client Protocol (ACP), version 1: JSON-RPC over standard input and output, one message a
-//! line (G4, G5, F9).
+//! Any agent that speaks the Agent Client Protocol (ACP), version 1: JSON-RPC over standard input and output, one
+//! message per line (G4, G5, F9).
 //!
 //! What must hold:
 //!
-//! - what the agent asks leave for is judged by what can be seen of it: every path in it (differences, locations, input)
-//!   and every command. An edit in the worktree, but for git's own files, is allowed unless somebody else's lock or the guard is against it; a
-//!   command, a fetch or a path elsewhere needs a rule, as for Claude Code. What cannot be seen is refused;
-//! - leave is given once, never for good: an agent that need not ask again would not be held back by locks. Of the options
-//!   it offers one is chosen by its kind, never by its name;
-//! - every request gets an answer, also one that is cut off, of another session or not understood: the agent would wait;
-//! - messages of another session, and answers to what was not asked, are kept and change nothing. So is what an agent tells
-//!   of an earlier conversation while that is loaded;
-//! - the model is told why it was refused. The protocol has no place for that, so it is said in `_meta` of the answer, which
-//!   few read, and once more as words of the user when the turn has ended, a few times at most;
-//! - before it is ended it is asked to stop (`session/cancel`), so that its session can be gone on with.
+//! - a permission request is judged by its content: all its paths (diffs, locations, input) and its command. An edit in
+//!   the worktree, except of git's own files, is allowed unless a lock of another agent or the guard objects. A
+//!   command, a fetch or a path elsewhere needs a rule, as for Claude Code. A request that does not show its content is
+//!   denied;
+//! - permission is given once, never permanently: locks could not stop an agent that no longer asks. The option is
+//!   chosen by its kind, never by its name;
+//! - every request gets an answer, even if it is truncated, of another session or not understood; otherwise the agent
+//!   would wait forever;
+//! - messages of another session, and answers to requests that jit did not send, are recorded and have no effect. The
+//!   same holds for the replay of an earlier conversation while it is loaded;
+//! - the model gets the reason of a denial. The protocol has no field for it, so jit sends it in `_meta` of the answer,
+//!   which few agents read, and again as a user message after the turn, a few times at most;
+//! - before the agent is ended, jit asks it to stop (`session/cancel`), so that its session can be resumed.
 //!
-//! Files and terminals are not offered to the agent. Writing a file for it would be one more place to check locks, but
-//! agents write with tools of their own all the same, so nothing would be held that the questions do not hold already, and
-//! the process that watches an agent would write where the agent tells it to.
+//! jit offers neither files nor terminals to the agent. Agents also write with their own tools, so that would prevent
+//! nothing that permission requests do not prevent already. And the shim would write wherever the agent tells it to.
 //!
-//! The messages ([`wire`]) are types of our own, the few fields that matter. The protocol's Rust SDK is async all through
-//! and brings seventy crates for a loop over lines that is there already; its schema crate alone switches on `preserve_order` of `serde_json`, which Cargo then switches on for the
-//! whole program, down to the files that leases are kept in. Its types also leave out what does not fit them, a path in a
-//! difference for one; here what does not fit must be refused. `build/acp-types` checks conversations that were
-//! shortened from recorded ones, both sides, against the official types, outside of this workspace.
+//! The message types (`wire`) are our own and have only the fields that matter:
 //!
-//! [`listen`] makes [`Said`](super::event::Said) of it, [`permit`] says what is asked, [`failure`] why it failed, [`spent`] adds up.
+//! - the protocol's Rust SDK is asynchronous and brings seventy crates, for a loop over lines that exists already;
+//! - its schema crate alone enables `preserve_order` of `serde_json`, and Cargo then enables it for the whole program,
+//!   including the files that hold leases;
+//! - its types drop values that do not fit, such as a path in a diff. jit must deny such a request instead.
 //!
-//! Limitations: an agent that does not ask is not held back, and many have a mode in which they do not. Tokens between turns are
-//! a lower bound: the size of the conversation. How many turns the model took is counted by what came back from tools. An agent that gives no input of its command
-//! is judged by the title it shows. Logging in is a person's affair. Tried with claude-agent-acp 0.49.0.
+//! `build/acp-types`, outside of this workspace, checks both sides of shortened recordings against the official types.
+//!
+//! `listener` is the client that turns messages into [`AgentEvent`](crate::event::AgentEvent)s, `permission`
+//! decides requests, `failure` classifies errors, `usage` sums up tokens and cost.
+//!
+//! Limitations: an agent that does not ask cannot be stopped, and many have a mode in which they do not ask. Tokens
+//! within a turn are a lower bound: the size of the conversation. Turns of the model are counted by tool results. If an
+//! agent sends no input for a command, the title it shows is judged. The user has to log in. Tested with
+//! claude-agent-acp 0.49.0.
 
 mod failure;
-mod listen;
-mod permit;
-mod spent;
+mod listener;
+mod permission;
 #[cfg(test)]
 mod tests;
+mod usage;
 mod wire;
 
-use super::{Agent, Launch, Listener, Stdin, command_of, prompt_of};
-use crate::runner::job::Job;
+use crate::agent::{Agent, Launch, Stdin, command_of, prompt_of};
+use crate::job::Job;
+use crate::listener::Listener;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Acp;
@@ -54,7 +61,7 @@ impl Agent for Acp {
         true
     }
 
-    /// The agent gives its sessions their names.
+    /// The agent chooses the ids of its sessions.
     fn takes_session_ids(&self) -> bool {
         false
     }
@@ -67,7 +74,7 @@ impl Agent for Acp {
         let Some((program, args)) = command_of(job)? else {
             return Err("the agent `acp` needs a program to run, such as `gemini --acp`".to_owned());
         };
-        // What cannot be told later is noticed before it starts.
+        // An unreadable prompt must fail before the agent starts.
         prompt_of(job)?;
         Ok(Launch {
             program,
@@ -78,6 +85,6 @@ impl Agent for Acp {
     }
 
     fn listener(&self, job: &Job) -> Box<dyn Listener> {
-        Box::new(listen::Client::of(job))
+        Box::new(listener::Client::of(job))
     }
 }

@@ -2,32 +2,34 @@
 //!
 //! What must hold:
 //!
-//! - it is started in two-way stream mode: it says what it does as it does it, and asks before each tool; the answers come
-//!   from [`Ask`](super::Ask). Its standard input is closed after its result, for it would wait for more;
-//! - whether it ended well is read from `is_error`, `terminal_reason`, `api_error_status` and `permission_denials`. Its
-//!   exit code and `subtype` say "success" where a model could not be reached;
-//! - what it costs is counted from where this attempt began, for Claude Code adds up over resumed and forked sessions;
-//! - a session of our choosing has an id before it begins. Values are bound to their flags (`--flag=value`): what begins
-//!   with a dash is not taken for a flag;
-//! - unless the job says otherwise, edits in the worktree are accepted and everything else is asked for.
+//! - it runs in two-way stream mode: it reports each action and asks before each tool, and [`Ask`](crate::ask::Ask)
+//!   answers. Its standard input is closed after its result, otherwise it would wait for more;
+//! - its success is read from `is_error`, `terminal_reason`, `api_error_status` and `permission_denials`. Its exit code
+//!   and `subtype` say "success" even if the model could not be reached;
+//! - its cost is counted from the start of this attempt, because Claude Code sums up over resumed and forked sessions;
+//! - jit chooses the session id. Values are joined to their flags (`--flag=value`), so a value that begins with a dash
+//!   is not taken for a flag;
+//! - by default, edits in the worktree are accepted, and it asks for everything else.
 //!
-//! [`stream`] is what it prints, [`control`] what is said both ways, [`listen`] makes [`Said`](super::event::Said) of
-//! it, [`spent`] adds up.
+//! `stream` has the types of its output, `control` the messages in both directions, `listener` makes
+//! [`AgentEvent`](crate::event::AgentEvent)s, `usage` sums up.
 //!
-//! Limitations: where `one_shot` is asked for, it says nothing until its end, and asks nobody: what its mode does not
-//! allow is denied by itself, and file locks count only through an installed hook. Tried with 2.1.325.
+//! Limitations: with `one_shot` it reports nothing until its end, and asks for nothing. It then denies by itself what
+//! its mode does not allow, and file locks apply only if the hook is installed. Tested with 2.1.325.
 
 mod control;
-mod listen;
-mod spent;
+mod listener;
 mod stream;
+mod usage;
 
 use std::ffi::OsString;
 
-use super::{Agent, Launch, Listener, Stdin, prompt_of, short};
-use crate::runner::job::Job;
+use crate::agent::{Agent, Launch, Stdin, prompt_of};
+use crate::job::Job;
+use crate::listener::Listener;
+use crate::text::short;
 
-/// The mode where nobody says otherwise.
+/// The default permission mode.
 const MODE: &str = "acceptEdits";
 
 #[derive(Debug, Clone, Copy)]
@@ -99,7 +101,7 @@ impl Agent for Claude {
         Ok(Launch {
             program: program.into(),
             args,
-            // A program that replaces itself while others of it are at work.
+            // The program must not replace itself while other instances of it run.
             env: vec![("DISABLE_AUTOUPDATER".into(), "1".into())],
             stdin: match job.one_shot {
                 true => Stdin::Bytes(prompt.into_bytes()),
@@ -109,11 +111,11 @@ impl Agent for Claude {
     }
 
     fn listener(&self, job: &Job) -> Box<dyn Listener> {
-        Box::new(listen::Stream::of(job))
+        Box::new(listener::ClaudeListener::of(job))
     }
 }
 
-/// Claude Code wants UUIDs, and takes anything else after `--resume` for a search.
+/// Claude Code expects UUIDs, and takes anything else after `--resume` for a search text.
 fn id(text: &str) -> Result<&str, String> {
     let groups: Vec<&str> = text.split('-').collect();
     let fits = groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12])
@@ -133,15 +135,15 @@ fn id(text: &str) -> Result<&str, String> {
 mod tests {
     use jit_core::model::cost::Usd;
 
-    use super::super::tests::job;
     use super::*;
-    use crate::runner::job::Resume;
+    use crate::job::Resume;
+    use crate::test_job::job;
 
     const ONE: &str = "11111111-1111-4111-8111-111111111111";
     const TWO: &str = "22222222-2222-4222-8222-22222222222a";
 
     fn args(job: &Job) -> Vec<String> {
-        super::super::tests::args(&Claude, job)
+        crate::test_job::args(&Claude, job)
     }
 
     #[test]

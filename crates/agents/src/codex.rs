@@ -2,26 +2,30 @@
 //!
 //! What must hold:
 //!
-//! - it is told what to do on its standard input, which then ends; nothing of it is on its command line. Values are bound to
-//!   their flags (`--flag=value`), and what is no flag stands behind `--`;
-//! - it runs in its own sandbox: it may write in the worktree and in both git folders, the common one and the worktree's own,
-//!   without which it cannot commit; and it asks nobody. Another mode has to be named;
-//! - file locks count live: before it runs a command or applies a patch it calls the hook that `jit hooks install --agent codex`
-//!   would install. Hooks need approval in Codex: that of this one hook, by its exact text, comes on the command line and
-//!   holds for this run. No other hook is approved;
-//! - it says no dollars. Its tokens are counted over the whole session, so this attempt's are the difference, and what they
-//!   cost follows from `dispatch.prices`, where the model has a price.
+//! - the prompt is on its standard input, which then ends; no part of the prompt is on its command line. Values are
+//!   joined to their flags (`--flag=value`), and arguments that are not flags follow `--`;
+//! - it runs in its own sandbox. It may write to the worktree and to both git directories, the common one and that of
+//!   the worktree, because it cannot commit without them. It asks for nothing. Other modes must be named explicitly;
+//! - file locks apply while it runs: before a command or a patch it calls the same hook as after
+//!   `jit hooks install --agent codex`. Codex requires approval of hooks. jit passes the approval of this one hook, by
+//!   its exact text, on the command line, for this run only. No other hook is approved;
+//! - it reports no dollars. It counts tokens over the whole session, so this attempt used the difference. The cost
+//!   follows from `dispatch.prices`, if the model has a price there.
 //!
-//! [`listen`] makes [`Said`](super::event::Said) of what it prints.
+//! `listener` turns its output into [`AgentEvent`](crate::event::AgentEvent)s.
 //!
-//! Limitations: its sessions have ids of its own choosing. Tokens are known when it has ended: a budget cannot end it before,
-//! a number of turns can (see [`listen`]). A hook's refusal is seen by the model, and in its standard error, not in what it
-//! says. Its newest models use tools from a program of their own; whether each of those passes a hook was not tried. The
-//! approval is by a digest that Codex makes: with a version that makes it in another way the hook is not called. Tried with 0.166.0.
+//! Limitations:
+//!
+//! - it chooses the ids of its sessions;
+//! - its tokens are known only at its end, so a token budget cannot stop it earlier. A limit on turns can (see
+//!   `listener`);
+//! - a denial by the hook reaches the model and standard error, but not its JSON output;
+//! - its newest models call tools from a program of their own. It was not tested whether all of them call the hook;
+//! - the approval is a digest in Codex's own format. A version with another format does not call the hook.
+//!
+//! Tested with 0.166.0.
 
-mod listen;
-
-pub use listen::count;
+mod listener;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -31,21 +35,23 @@ use jit_os::shell::shell_word;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{Agent, Launch, Listener, Stdin, prompt_of, short};
-use crate::hooks::{Event, Program, settings};
-use crate::runner::job::Job;
+use crate::agent::{Agent, Launch, Stdin, prompt_of};
+use crate::hooks::{HookEvent, Program, settings};
+use crate::job::Job;
+use crate::listener::Listener;
+use crate::text::short;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Codex;
 
-/// What it may do.
+/// The permissions of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum CodexMode {
     Sandbox(&'static str),
     Anything,
 }
 
-impl Mode {
+impl CodexMode {
     fn of(word: Option<&str>) -> Result<Self, String> {
         match word {
             None | Some("acceptEdits" | "workspace-write") => Ok(Self::Sandbox("workspace-write")),
@@ -101,8 +107,8 @@ impl Agent for Codex {
         }
         args.push("--json".into());
         let mut set = |key: &str, value: String| args.push(format!("--config={key}={value}").into());
-        match Mode::of(job.permission_mode.as_deref())? {
-            Mode::Sandbox(sandbox) => {
+        match CodexMode::of(job.permission_mode.as_deref())? {
+            CodexMode::Sandbox(sandbox) => {
                 set("sandbox_mode", quoted(sandbox));
                 set("approval_policy", quoted("never"));
                 let roots: Vec<String> = git_folders(job).iter().map(|path| quoted(path)).collect();
@@ -111,7 +117,7 @@ impl Agent for Codex {
                     set("sandbox_workspace_write.writable_roots", roots);
                 }
             }
-            Mode::Anything => args.push("--dangerously-bypass-approvals-and-sandbox".into()),
+            CodexMode::Anything => args.push("--dangerously-bypass-approvals-and-sandbox".into()),
         }
         let jit = std::env::current_exe().map_err(|e| format!("where jit is cannot be told: {e}"))?;
         for (key, value) in hook(&jit) {
@@ -135,11 +141,11 @@ impl Agent for Codex {
     }
 
     fn listener(&self, job: &Job) -> Box<dyn Listener> {
-        Box::new(listen::Stream::of(job))
+        Box::new(listener::CodexListener::of(job))
     }
 }
 
-/// Its threads have ids of hexadecimal digits; anything else it would take for a name.
+/// Thread ids have hexadecimal digits and dashes; Codex takes anything else for a name.
 fn id(text: &str) -> Result<&str, String> {
     let fits = text.len() == 36 && text.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
     match fits && !text.starts_with('-') {
@@ -148,7 +154,7 @@ fn id(text: &str) -> Result<&str, String> {
     }
 }
 
-/// What git and jit write to besides the worktree.
+/// The directories besides the worktree that git and jit write to.
 fn git_folders(job: &Job) -> Vec<String> {
     let Ok(place) = Place::discover(&job.dir, &GitEnv::from_process()) else {
         return Vec::new();
@@ -156,7 +162,7 @@ fn git_folders(job: &Job) -> Vec<String> {
     let mut all: Vec<PathBuf> = Vec::new();
     let own = [place.common_dir, place.git_dir, Some(place.control_dir)];
     for folder in own.into_iter().flatten() {
-        // A control plane that is somewhere else; elsewhere it is in the common folder.
+        // Skips a control plane within the common directory, which is its usual place.
         if !all.contains(&folder) && (all.len() < 2 || !folder.starts_with(&all[0])) {
             all.push(folder);
         }
@@ -165,7 +171,7 @@ fn git_folders(job: &Job) -> Vec<String> {
     all.into_iter().filter_map(text).collect()
 }
 
-/// A text in TOML.
+/// A string in TOML.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -179,9 +185,9 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// The hook before tools, and its approval: settings of this run alone.
+/// The hook before tools and its approval, as settings for this run only.
 fn hook(jit: &Path) -> [(&'static str, String); 2] {
-    let event = Event::BeforeTool.name(Program::Codex);
+    let event = HookEvent::BeforeTool.name(Program::Codex);
     let jit = shell_word(&jit.to_string_lossy());
     let command = format!("{jit} hooks agent {} {event}", Program::Codex);
     let matcher = settings::matcher(Program::Codex);
@@ -198,10 +204,11 @@ fn hook(jit: &Path) -> [(&'static str, String); 2] {
     [("hooks.PreToolUse", group), ("hooks.state", state)]
 }
 
-/// How long it waits for the hook.
+/// Seconds that Codex waits for the hook.
 const HOOK_SECS: u32 = 15;
 
-/// What Codex knows an approved hook by: a digest of its description, with the names in order and everything said.
+/// The digest by which Codex identifies an approved hook: of its description, with sorted keys and all defaults written
+/// out.
 fn digest(matcher: &str, command: &str) -> String {
     let handler = json!({ "async": false, "command": command, "timeout": HOOK_SECS, "type": "command" });
     let whole: Value = json!({ "event_name": "pre_tool_use", "hooks": [handler], "matcher": matcher });
@@ -210,7 +217,7 @@ fn digest(matcher: &str, command: &str) -> String {
     format!("sha256:{hex}")
 }
 
-/// JSON without blanks, the names of each object in order.
+/// JSON without whitespace and with sorted keys.
 fn sorted(value: &Value) -> String {
     match value {
         Value::Object(members) => {
@@ -232,14 +239,14 @@ fn sorted(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::job;
     use super::*;
-    use crate::runner::job::Resume;
+    use crate::job::Resume;
+    use crate::test_job::job;
 
     const THREAD: &str = "01a1e39a-3d9e-7c11-9d8a-1b69a8295212";
 
     fn args(job: &Job) -> Vec<String> {
-        super::super::tests::args(&Codex, job)
+        crate::test_job::args(&Codex, job)
     }
 
     #[test]
@@ -287,7 +294,7 @@ mod tests {
         job.permission_mode = Some("--help".into());
         assert!(Codex.launch(&job).is_err());
         assert!(
-            !args(&super::super::tests::job("x").1)
+            !args(&crate::test_job::job("x").1)
                 .iter()
                 .any(|arg| arg.contains("hook-trust"))
         );
@@ -325,7 +332,7 @@ mod tests {
 
     #[test]
     fn f9_the_approval_is_of_this_hook_alone() {
-        // Checked against the real program in the suite; here that it follows from the text.
+        // The suite checks this against the real program; here the digest must follow from the text.
         assert_eq!(
             digest("^(Bash|apply_patch)$", "/bin/hook.sh"),
             "sha256:3acafee15ae642976b01cf633aa47f7c7e9d07d2b500b3dd2a813433a17952e7"

@@ -2,21 +2,26 @@
 //!
 //! What must hold:
 //!
-//! - the program is started with its arguments as they are, never through a shell; a name with a slash is seen from the
-//!   worktree;
-//! - it finds what it is told on its standard input, and in the file that `JIT_PROMPT_FILE` names;
-//! - each line it prints is [`Said::Text`], or, where it is a JSON object with a `kind` that an agent may say, that
-//!   [`Said`]. Whether it ended well, it says by `{"kind":"result",…}` or not at all;
-//! - what it says of another session than its first one is not believed.
+//! - the program gets its arguments unchanged and is never started through a shell. A name with a slash is relative to
+//!   the worktree;
+//! - the prompt is on its standard input, and in the file named by `JIT_PROMPT_FILE`;
+//! - each line it prints is an [`AgentEvent::Text`], or, if it is a JSON object with a `kind` that agents may use, that
+//!   [`AgentEvent`]. The only report of its result is `{"kind":"result",…}`;
+//! - lines about a session other than its first one are ignored.
 //!
-//! Limitations: it cannot ask, so it is not held back; hooks of git and what lands still are. It has no session.
+//! Limitations: it cannot ask before it uses a tool, so jit cannot deny one. Git hooks and the checks before landing
+//! still apply. It has no session.
 
 use jit_os::clock;
 use serde::Deserialize;
 
-use super::event::{Limited, Said, Verdict};
-use super::{Agent, Ask, Heard, Launch, Listener, Stdin, command_of, limit, prompt_of, short, short_bytes};
-use crate::runner::job::Job;
+use crate::agent::{Agent, Launch, Stdin, command_of, prompt_of};
+use crate::ask::Ask;
+use crate::event::{AgentEvent, AgentVerdict, Limited};
+use crate::job::Job;
+use crate::listener::{Listener, Reaction};
+use crate::rate_limit;
+use crate::text::{short, short_bytes};
 
 /// Characters of a line that are kept.
 const LINE: usize = 2_000;
@@ -44,17 +49,17 @@ impl Agent for Command {
     }
 
     fn listener(&self, _: &Job) -> Box<dyn Listener> {
-        Box::new(Lines::default())
+        Box::new(CommandListener::default())
     }
 }
 
 #[derive(Debug, Default)]
-struct Lines {
-    /// The first session it told of.
+struct CommandListener {
+    /// The first session it reported.
     session: Option<String>,
 }
 
-/// What an agent may say of itself; the other kinds are ours.
+/// The kinds of events that an agent may report. The shim writes the others.
 const KINDS: [&str; 8] = [
     "started",
     "text",
@@ -67,40 +72,40 @@ const KINDS: [&str; 8] = [
 ];
 
 #[derive(Deserialize)]
-struct Head {
+struct EventHead {
     kind: String,
 }
 
-impl Listener for Lines {
-    fn line(&mut self, line: &[u8], _: &mut dyn Ask) -> Heard {
+impl Listener for CommandListener {
+    fn line(&mut self, line: &[u8], _: &mut dyn Ask) -> Reaction {
         let line = line.trim_ascii();
         if line.is_empty() {
-            return Heard::default();
+            return Reaction::default();
         }
         let mut said = understand(line);
         if self.is_of_another(&said) {
-            said = Said::Unknown {
+            said = AgentEvent::Unknown {
                 line: short_bytes(line, LINE),
             };
         }
-        Heard {
+        Reaction {
             said: vec![said],
-            ..Heard::default()
+            ..Reaction::default()
         }
     }
 }
 
-impl Lines {
-    /// Whether this is about another session than the first. Remembers the first.
-    fn is_of_another(&mut self, said: &Said) -> bool {
+impl CommandListener {
+    /// Whether the event is about a session other than the first. Remembers the first.
+    fn is_of_another(&mut self, said: &AgentEvent) -> bool {
         let named = match said {
-            Said::Started { session_id, .. } => session_id,
-            Said::Result { verdict } => &verdict.session_id,
+            AgentEvent::Started { session_id, .. } => session_id,
+            AgentEvent::Result { verdict } => &verdict.session_id,
             _ => return false,
         };
         match (&self.session, named) {
             (Some(own), Some(named)) => own != named,
-            (None, Some(named)) if matches!(said, Said::Started { .. }) => {
+            (None, Some(named)) if matches!(said, AgentEvent::Started { .. }) => {
                 self.session = Some(named.clone());
                 false
             }
@@ -109,17 +114,17 @@ impl Lines {
     }
 }
 
-fn understand(line: &[u8]) -> Said {
-    let text = || Said::Text {
+fn understand(line: &[u8]) -> AgentEvent {
+    let text = || AgentEvent::Text {
         text: short_bytes(line, LINE),
     };
     if line.first() != Some(&b'{') {
         return text();
     }
-    match serde_json::from_slice::<Head>(line) {
+    match serde_json::from_slice::<EventHead>(line) {
         Ok(head) if KINDS.contains(&&*head.kind) => match serde_json::from_slice(line) {
             Ok(said) => shortened(said),
-            Err(_) => Said::Unknown {
+            Err(_) => AgentEvent::Unknown {
                 line: short_bytes(line, LINE),
             },
         },
@@ -127,59 +132,59 @@ fn understand(line: &[u8]) -> Said {
     }
 }
 
-fn shortened(said: Said) -> Said {
+fn shortened(said: AgentEvent) -> AgentEvent {
     let cut = |text: Option<String>| text.map(|text| short(&text, NAME));
     match said {
-        Said::Started { session_id, model } => Said::Started {
+        AgentEvent::Started { session_id, model } => AgentEvent::Started {
             session_id: cut(session_id),
             model: cut(model),
         },
-        Said::Text { text } => Said::Text {
+        AgentEvent::Text { text } => AgentEvent::Text {
             text: short(&text, LINE),
         },
-        Said::Tool { name, detail } => Said::Tool {
+        AgentEvent::Tool { name, detail } => AgentEvent::Tool {
             name: short(&name, NAME),
             detail: short(&detail, LINE),
         },
-        Said::ToolDone { name, failed, detail } => Said::ToolDone {
+        AgentEvent::ToolDone { name, failed, detail } => AgentEvent::ToolDone {
             name: short(&name, NAME),
             failed,
             detail: short(&detail, LINE),
         },
-        Said::Denied { name, reason } => Said::Denied {
+        AgentEvent::Denied { name, reason } => AgentEvent::Denied {
             name: short(&name, NAME),
             reason: short(&reason, LINE),
         },
-        Said::Retrying {
+        AgentEvent::Retrying {
             why,
             attempt,
             delay_ms,
-        } => Said::Retrying {
+        } => AgentEvent::Retrying {
             why: short(&why, NAME),
             attempt,
             delay_ms,
         },
-        Said::Result { verdict } => Said::Result {
-            verdict: Verdict {
+        AgentEvent::Result { verdict } => AgentEvent::Result {
+            verdict: AgentVerdict {
                 reason: short(&verdict.reason, NAME),
                 text: short(&verdict.text, LINE),
                 session_id: cut(verdict.session_id),
                 limited: verdict.limited.or_else(|| {
                     let refused = verdict.is_error && verdict.reason == "rate_limit";
                     refused.then(|| Limited {
-                        until: limit::until(&verdict.text, clock::wall_ms()),
+                        until: rate_limit::until(&verdict.text, clock::wall_ms()),
                     })
                 }),
                 ..verdict
             },
         },
-        // A program that is any program has no session to count over.
-        Said::Usage {
+        // A program of any kind has no session to count over.
+        AgentEvent::Usage {
             tokens,
             cost_usd,
             turns,
             meter: _,
-        } => Said::Usage {
+        } => AgentEvent::Usage {
             tokens,
             cost_usd,
             turns,
@@ -193,8 +198,10 @@ fn shortened(said: Said) -> Said {
 mod tests {
     use serde_json::value::RawValue;
 
-    use super::super::{Permission, Question, by_name, tests::job};
     use super::*;
+    use crate::ask::{Permission, Question};
+    use crate::catalog::by_name;
+    use crate::test_job::job;
 
     struct Nobody;
 
@@ -204,15 +211,15 @@ mod tests {
         }
     }
 
-    fn said(line: &[u8]) -> Vec<Said> {
-        let heard = Lines::default().line(line, &mut Nobody);
+    fn said(line: &[u8]) -> Vec<AgentEvent> {
+        let heard = CommandListener::default().line(line, &mut Nobody);
         assert!(heard.answer.is_empty() && !heard.hang_up);
         heard.said
     }
 
     #[test]
     fn g4_a_line_is_text_and_a_known_object_is_what_it_says() {
-        let text = |text: &str| vec![Said::Text { text: text.into() }];
+        let text = |text: &str| vec![AgentEvent::Text { text: text.into() }];
         assert_eq!(said(b"hello \xff"), text("hello \u{fffd}"));
         assert_eq!(said(b"  \r"), []);
         for line in [
@@ -226,21 +233,21 @@ mod tests {
             assert_eq!(said(line.as_bytes()), text(line), "{line}");
         }
         let usage = br#"{"turns":2,"kind":"usage","tokens":{"input":5,"output":7},"cost_usd":0.25,"new":1}"#;
-        let [Said::Usage { tokens, turns: 2, .. }] = &said(usage)[..] else {
+        let [AgentEvent::Usage { tokens, turns: 2, .. }] = &said(usage)[..] else {
             panic!("{:?}", said(usage))
         };
         assert_eq!(tokens.total(), 12);
         let result = br#"{"kind":"result","verdict":{"is_error":true,"reason":"tired"}}"#;
-        assert!(matches!(&said(result)[..], [Said::Result { verdict }] if verdict.is_error));
-        // A kind that is known, and a shape that is not, is kept as it came.
+        assert!(matches!(&said(result)[..], [AgentEvent::Result { verdict }] if verdict.is_error));
+        // A known kind with an unknown shape is kept as a line.
         for line in [
             r#"{"kind":"usage"}"#,
             r#"{"kind":"usage","tokens":{"input":-1,"output":0},"turns":0}"#,
         ] {
-            assert_eq!(said(line.as_bytes()), [Said::Unknown { line: line.into() }]);
+            assert_eq!(said(line.as_bytes()), [AgentEvent::Unknown { line: line.into() }]);
         }
         let long = "x".repeat(100_000);
-        assert!(matches!(&said(long.as_bytes())[..], [Said::Text { text }] if text.len() < 3_000));
+        assert!(matches!(&said(long.as_bytes())[..], [AgentEvent::Text { text }] if text.len() < 3_000));
     }
 
     #[test]

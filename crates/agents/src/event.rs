@@ -1,71 +1,71 @@
-//! What agents say, in one language. One JSON object a line in `events.jsonl` of an attempt.
+//! Events of an agent, in one format for all agents. `events.jsonl` of an attempt has one JSON object per line.
 //!
-//! Format: `{"at":<ms since 1970>,"kind":…}`, see [`Said`]. Unknown kinds and fields are read past: a newer program may
-//! have written them.
+//! Format: `{"at":<ms since 1970>,"kind":…}`, see [`AgentEvent`]. Readers skip unknown kinds and fields: a newer
+//! version may have written them.
 
 use jit_core::model::cost::{Tokens, Usd};
 use serde::{Deserialize, Serialize};
 
-/// Something an agent said, and when.
+/// An event and its time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Line {
+pub struct EventLine {
     /// Wall clock, milliseconds.
     pub at: i64,
     #[serde(flatten)]
-    pub said: Said,
+    pub said: AgentEvent,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Said {
-    /// It is at work. The first of these makes a unit RUNNING; so does any other word.
+pub enum AgentEvent {
+    /// The agent has started. The first event of any kind moves the unit to RUNNING.
     Started {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         session_id: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
     },
-    /// Words for people, shortened.
+    /// Text for people, shortened.
     Text { text: String },
-    /// A tool is used: its name, and what is most telling of its input (a path, a command), shortened.
+    /// The agent uses a tool: its name, and the most telling part of its input (a path, a command), shortened.
     Tool { name: String, detail: String },
-    /// It came back.
+    /// The tool returned.
     ToolDone {
         name: String,
         failed: bool,
         #[serde(default, skip_serializing_if = "String::is_empty")]
         detail: String,
     },
-    /// A tool was refused, by us or by the agent's own rules.
+    /// A tool was denied, by jit or by the agent's own rules.
     Denied { name: String, reason: String },
-    /// What the attempt has used up to now, all of it, not what was added.
+    /// The total usage of the attempt so far, not the increment.
     Usage {
         tokens: Tokens,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<Usd>,
         #[serde(default)]
         turns: u64,
-        /// What the agent's own counter shows, where that goes on over sessions.
+        /// The agent's own counter, if it continues over several sessions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         meter: Option<Meter>,
     },
-    /// The model did not answer and is asked again.
+    /// The model did not answer, and the agent retries.
     Retrying {
         /// `rate_limit`, `overloaded`, `server_error`, `authentication_failed`, `unknown`.
         why: String,
         attempt: u32,
         delay_ms: u64,
     },
-    /// It says it has ended. It may live on, hang, or say more.
-    Result { verdict: Verdict },
+    /// The agent reports its result. The process may continue, hang, or report more.
+    Result { verdict: AgentVerdict },
     /// A line that was not understood, shortened.
     Unknown { line: String },
-    /// Written by us: a limit was met, a signal sent, a soft stop asked for.
+    /// Written by the shim: a limit was reached, a signal was sent, a soft stop was requested.
     Note { text: String },
 }
 
-impl Said {
-    /// Every text that came from the agent, or is about it.
+impl AgentEvent {
+    /// Calls `each` for every text that came from the agent, or is about it.
     pub fn each_text(&mut self, each: &mut dyn FnMut(&mut String)) {
         match self {
             Self::Started { session_id, model } => {
@@ -92,12 +92,12 @@ impl Said {
         }
     }
 
-    /// Whoever runs the model refuses, and the agent waits by itself.
+    /// Whether the model provider limits the agent, and the agent waits and retries by itself.
     pub fn is_limited(&self) -> bool {
         matches!(self, Self::Retrying { why, .. } if matches!(why.as_str(), "rate_limit" | "overloaded"))
     }
 
-    /// In a line for people; what came from the agent is data, and may be anything.
+    /// One line for people. Text from the agent is untrusted and may contain anything.
     pub fn for_people(&self) -> String {
         match self {
             Self::Started { session_id, model } => {
@@ -143,42 +143,42 @@ impl Said {
     }
 }
 
-/// How an agent says it ended.
+/// The agent's own report of how it ended. It is a claim: the caller checks the result with git.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct AgentVerdict {
     pub is_error: bool,
     /// The agent's own word: `completed`, `max_turns`, `budget_exhausted`, `api_error`, …
     pub reason: String,
-    /// Its last words, shortened.
+    /// Its last text, shortened.
     #[serde(default)]
     pub text: String,
     #[serde(default)]
     pub session_id: Option<String>,
     #[serde(default)]
     pub denials: u32,
-    /// HTTP status of the model's last refusal.
+    /// HTTP status of the model's last error.
     #[serde(default)]
     pub api_status: Option<u16>,
-    /// Trying again may help: a limit, an overload, a broken line.
+    /// Whether a retry may help: a rate limit, an overload, a broken connection.
     #[serde(default)]
     pub retryable: bool,
-    /// Whoever runs the model refuses for now: too many requests, a used up quota, an overload.
+    /// Set if the model provider refuses for now: too many requests, an exhausted quota, an overload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited: Option<Limited>,
 }
 
-/// Nobody is to ask this model now.
+/// A rate limit of the model: wait before the next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Limited {
-    /// Not before then, if it was said when: wall clock, milliseconds.
+    /// The earliest time for the next request, if the provider named one: wall clock, milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<i64>,
 }
 
-/// Tokens as an agent counts them over a whole session, resumed or not.
+/// Tokens as the agent counts them over a whole session, including resumed ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Meter {
-    /// With those that were cached.
+    /// Includes cached tokens.
     pub input: u64,
     #[serde(default)]
     pub cached: u64,
@@ -186,7 +186,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// What came after `before`. A counter that shows less than then began anew, so all of it did.
+    /// The difference to an earlier reading. A counter that is lower than before was reset: then all of it is new.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         if self.input < before.input || self.output < before.output {

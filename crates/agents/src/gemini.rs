@@ -2,28 +2,31 @@
 //!
 //! What must hold:
 //!
-//! - it is told what to do on its standard input, which then ends; nothing of it is on its command line. What would be an order
-//!   to the program itself is made plain text: a `/` at the beginning, and an `@`, by which it would read a file into the
-//!   conversation, has a `\` before it;
-//! - it asks nobody: without a word about it its mode is `yolo`, for in any other it refuses itself what it would ask a person,
-//!   the commands of git among it. The folder counts as trusted, for this run;
-//! - file locks count live if its hook is installed (`jit hooks install --agent gemini`): it takes hooks from its settings alone;
-//! - it says no dollars. What its tokens cost follows from `dispatch.prices`, for each model it used.
+//! - the prompt is on its standard input, which then ends; no part of the prompt is on its command line. Text that
+//!   the program would take for a command is escaped: a line is put before a leading `/`, `?` or `!`, and a `\` before
+//!   each `@`, which would include a file;
+//! - it asks for nothing: its default mode is `yolo`, because in other modes it denies everything that it would ask a
+//!   person for, including git commands. The folder counts as trusted for this run;
+//! - file locks apply while it runs if its hook is installed (`jit hooks install --agent gemini`): it reads hooks only
+//!   from its settings;
+//! - it reports no dollars. The cost follows from `dispatch.prices`, for each model it used.
 //!
-//! [`listen`] makes [`Said`](super::event::Said) of what it prints.
+//! `listener` turns its output into [`AgentEvent`](crate::event::AgentEvent)s.
 //!
-//! Limitations: it has no sandbox here, and cannot fork a session. Tokens are known when it has ended: a budget cannot end it
-//! before, a number of turns can. It waits half a second for its input to begin; a machine that is too busy for that makes it
-//! end with code 42, which is tried again. Tried with 0.61.0.
+//! Limitations: it has no sandbox here, and cannot fork a session. Its tokens are known only at its end, so a token
+//! budget cannot stop it earlier; a limit on turns can. It waits half a second for its input; on a machine that is too
+//! busy it exits with code 42, and jit retries. Tested with 0.61.0.
 
-mod listen;
+mod listener;
 
 use std::ffi::OsString;
 
-use super::{Agent, Launch, Listener, Stdin, prompt_of, short};
-use crate::runner::job::Job;
+use crate::agent::{Agent, Launch, Stdin, prompt_of};
+use crate::job::Job;
+use crate::listener::Listener;
+use crate::text::short;
 
-/// What is cut off from its input.
+/// Maximum bytes of its input. It ignores the rest.
 const MOST: usize = 8 << 20;
 
 #[derive(Debug, Clone, Copy)]
@@ -101,11 +104,11 @@ impl Agent for Gemini {
     }
 
     fn listener(&self, job: &Job) -> Box<dyn Listener> {
-        Box::new(listen::Stream::of(job))
+        Box::new(listener::GeminiListener::of(job))
     }
 }
 
-/// It takes numbers and `latest` for sessions too.
+/// Gemini also accepts numbers and `latest` as sessions.
 fn id(text: &str) -> Result<&str, String> {
     let fits = text.len() == 36 && text.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
     match fits && !text.starts_with('-') {
@@ -117,7 +120,7 @@ fn id(text: &str) -> Result<&str, String> {
     }
 }
 
-/// Words for the model, none of them for the program.
+/// Escapes text that the program would interpret as a command.
 fn plain(prompt: &str) -> String {
     let mut text = String::with_capacity(prompt.len() + 16);
     if prompt.trim_start().starts_with(['/', '?', '!']) {
@@ -136,14 +139,14 @@ fn plain(prompt: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::job;
     use super::*;
-    use crate::runner::job::Resume;
+    use crate::job::Resume;
+    use crate::test_job::job;
 
     const ONE: &str = "11111111-1111-4111-8111-111111111111";
 
     fn args(job: &Job) -> Vec<String> {
-        super::super::tests::args(&Gemini, job)
+        crate::test_job::args(&Gemini, job)
     }
 
     #[test]

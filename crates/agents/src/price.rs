@@ -1,26 +1,29 @@
-//! What tokens cost, for agents that count tokens and not money (G9).
+//! Prices of tokens, for agents that report tokens and no dollars (G9).
 //!
-//! Format of `dispatch.prices`, a list: `<model> = <input> / <cached> / <output>`, in dollars for a million tokens; `cached` are
-//! those of the input that the model had seen before. `<model>` is a model's name, or its beginning and a `*`, or the name of
-//! an agent for whatever model it takes. The first that fits counts.
+//! Format of `dispatch.prices`, a list of `<model> = <input> / <cached> / <output>`:
 //!
-//! What must hold: where there is no price there is no cost, which is not the same as a cost of nothing.
+//! - amounts are dollars for a million tokens;
+//! - `cached` is the price of input tokens that the model read from its cache;
+//! - `<model>` is the name of a model, a prefix followed by `*`, or the name of an agent, for all of its models;
+//! - the first matching entry applies.
+//!
+//! What must hold: without a price the cost is unknown, which is different from zero.
 
 use jit_core::model::cost::Usd;
 use serde::{Deserialize, Serialize};
 
-use super::event::Meter;
+use crate::event::Meter;
 
-/// The most that a million tokens can cost, in dollars.
+/// The highest price of a million tokens, in dollars.
 const MOST: f64 = 1e6;
 
-/// No cost is larger: it could not be read back.
+/// The largest cost. A larger one could not be read back.
 pub const LARGEST: Usd = Usd(999_999_999_999_000_000);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Price {
     pub model: String,
-    /// Each of a million tokens.
+    /// All three amounts are for a million tokens.
     pub input: Usd,
     pub cached: Usd,
     pub output: Usd,
@@ -81,7 +84,7 @@ fn dollars(text: &str) -> Option<Usd> {
     (amount <= MOST).then(|| Usd((amount * 1e6).round() as u64))
 }
 
-/// The price of what this agent uses; `model` is unknown where it chooses itself.
+/// The price that applies to this agent. `model` is `None` if the agent chooses its model itself.
 pub fn find<'a>(prices: &'a [Price], agent: &str, model: Option<&str>) -> Option<&'a Price> {
     let named = model.and_then(|model| prices.iter().find(|price| price.is_for(model)));
     named.or_else(|| prices.iter().find(|price| price.model == agent))

@@ -1,32 +1,32 @@
-//! What an agent is told (G7): a person's words, a file or a template, with what is known about the work.
+//! The prompt of an agent (G7): made of a text, a file or a template, and of facts about the work.
 //!
 //! What must hold:
 //!
-//! - text that others wrote (issues, comments, handoffs, what a command printed) is data. It comes with a line that says
-//!   so, between two marks that the text cannot contain: whatever it says, it does not end where it says so. One line of
-//!   such text is a JSON string. A template gets it no other way, unless it asks for it by `| text`;
-//! - a variable that is not there, or a template that is none, is an error with its line;
-//! - a template cannot read files, and ends: what it may do, how long it may be and what it makes are bounded.
+//! - text of others (issues, comments, handoffs, output of commands) is data. The prompt says so, and puts such text
+//!   between two marks that the text cannot contain, so the text cannot pretend to end. A single line of such text is a
+//!   JSON string. A template gets it in no other form, unless it uses `| text`;
+//! - an unknown variable or a broken template is an error with a line number;
+//! - a template cannot read files and always ends: its operations, its length and its output are bounded.
 //!
 //! # Format
 //!
-//! Templates are Jinja: `{{ … }}`, `{% if %}`, `{% for %}`, `{% raw %}`, `{# … #}`, and no other tags, for with those a
-//! few lines make a text that fills all memory. Filters: `default`, `first`, `join`, `last`, `length`, `lower`, `text`,
+//! Templates are Jinja: `{{ … }}`, `{% if %}`, `{% for %}`, `{% raw %}`, `{# … #}`. Other tags are not allowed, because
+//! a few lines with them can fill all memory. Filters: `default`, `first`, `join`, `last`, `length`, `lower`, `text`,
 //! `trim`, `upper`.
 //!
-//! | variable | what |
+//! | variable | content |
 //! |---|---|
-//! | `task` | the person's own words, or none |
+//! | `task` | the text of the person who dispatched the unit, or none |
 //! | `issue` | none, or: `id`, `title`, `description`, `labels`, `comments` (of `author`, `text`) |
 //! | `unit`, `branch`, `target` | names |
-//! | `rules` | what the repository asks of everybody, or none |
+//! | `rules` | the repository's rules for everyone, or none |
 //! | `handoffs` | of `from`, `text` |
 //! | `handoff_files` | of `from`, `path` |
-//! | `writes` | patterns of what it may write, or none |
+//! | `writes` | patterns of the paths the agent may write, or none |
 //! | `attempt` | 1 for the first |
-//! | `last_failure` | why the attempt before failed, or none |
-//! | `resumed` | it goes on with its session, and knows what it was told there |
-//! | `conflict` | none, or: `paths` that do not merge with the target, and whether the merge is `begun` in its worktree |
+//! | `last_failure` | why the previous attempt failed, or none |
+//! | `resumed` | the agent resumes its session, which contains the earlier prompt |
+//! | `conflict` | none, or: `paths` that conflict with the target, and whether the merge is `begun` in the worktree |
 
 use std::fmt;
 use std::io::{self, Read as _};
@@ -41,34 +41,34 @@ use minijinja::{
 };
 use sha2::{Digest as _, Sha256};
 
-use super::short;
+use crate::text::short;
 
-/// Shipped with the program.
+/// The built-in template.
 const DEFAULT: &str = include_str!("prompt/default.jinja");
-/// The same for one who goes on with its session.
+/// The built-in template for a resumed session.
 const RESUMED: &str = include_str!("prompt/resumed.jinja");
-/// Bytes of a file with words or a template.
+/// Maximum bytes of a prompt file or a template.
 const LONGEST_SOURCE: usize = 256 << 10;
-/// Bytes of a text that somebody else wrote; the rest is left out.
+/// Maximum bytes of a text of others; the rest is dropped.
 const LONGEST_DATA: usize = 200 << 10;
-/// Bytes of what an agent is told.
+/// Maximum bytes of a prompt.
 const LONGEST: usize = 1 << 20;
-/// Steps that a template may take.
+/// Maximum steps of a template.
 const FUEL: u64 = 500_000;
 const TAGS: [&str; 8] = ["if", "elif", "else", "endif", "for", "endfor", "raw", "endraw"];
 
-/// Where the words come from.
+/// The source of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Words {
+pub enum PromptSource {
     Text(String),
-    /// A file with words.
+    /// A file with text.
     File(PathBuf),
-    /// A file with a template, which makes all of the prompt.
+    /// A file with a template for the whole prompt.
     Template(PathBuf),
 }
 
-impl Words {
-    /// `.jinja`, `.jinja2` and `.j2` are templates; any other file has words.
+impl PromptSource {
+    /// `.jinja`, `.jinja2` and `.j2` are templates; any other file is text.
     pub fn file(path: PathBuf) -> Self {
         match path.extension().and_then(|end| end.to_str()) {
             Some("jinja" | "jinja2" | "j2") => Self::Template(path),
@@ -77,7 +77,7 @@ impl Words {
     }
 }
 
-/// What is known about the work.
+/// The facts about the work.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Brief {
     pub issue: Option<IssueText>,
@@ -86,22 +86,22 @@ pub struct Brief {
     pub target: String,
     pub rules: Option<String>,
     pub handoffs: Vec<Handoff>,
-    /// Files with what was left, by whom.
+    /// Authors and paths of handoff files.
     pub handoff_files: Vec<(String, String)>,
-    /// Where it may write; none: anywhere in its worktree.
+    /// Paths that the agent may write. Empty: all of its worktree.
     pub writes: Vec<String>,
     pub attempt: u32,
     pub last_failure: Option<String>,
-    /// It goes on with its session. `issue` has only those comments that came since.
+    /// The agent resumes its session. `issue` has only the comments since then.
     pub resumed: bool,
-    pub conflict: Option<Conflict>,
+    pub conflict: Option<MergeConflict>,
 }
 
-/// The unit does not merge with its target.
+/// The unit conflicts with its target.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Conflict {
+pub struct MergeConflict {
     pub paths: Vec<String>,
-    /// The target is being merged in its worktree, and git's marks are in those files.
+    /// The merge of the target was started in the worktree, and the files contain conflict markers.
     pub begun: bool,
 }
 
@@ -111,17 +111,17 @@ pub struct IssueText {
     pub title: String,
     pub description: String,
     pub labels: Vec<String>,
-    pub comments: Vec<Comment>,
+    pub comments: Vec<IssueComment>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Comment {
+pub struct IssueComment {
     pub at: Wall,
     pub author: String,
     pub text: String,
 }
 
-/// What somebody left for whoever comes next.
+/// A message that one agent left for the next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handoff {
     pub from: String,
@@ -142,19 +142,19 @@ pub enum BadPrompt {
     Nothing,
 }
 
-/// The prompt. Without words, the issue says it all, or the session does that is gone on with.
-pub fn make(words: Option<&Words>, brief: &Brief) -> Result<String, BadPrompt> {
+/// Makes the prompt. `words` may be missing if there is an issue or a resumed session.
+pub fn make(words: Option<&PromptSource>, brief: &Brief) -> Result<String, BadPrompt> {
     let task = match words {
-        Some(Words::Template(path)) => {
+        Some(PromptSource::Template(path)) => {
             let name = path.display().to_string();
             return render(&name, &read(path)?, None, brief);
         }
-        Some(Words::File(path)) => Some(read(path)?),
-        Some(Words::Text(text)) if text.len() > LONGEST_SOURCE => {
+        Some(PromptSource::File(path)) => Some(read(path)?),
+        Some(PromptSource::Text(text)) if text.len() > LONGEST_SOURCE => {
             let name = "the prompt".to_owned();
             return Err(BadPrompt::TooLong { name });
         }
-        Some(Words::Text(text)) => Some(text.clone()),
+        Some(PromptSource::Text(text)) => Some(text.clone()),
         None => None,
     };
     let task = task
@@ -172,7 +172,7 @@ fn read(path: &Path) -> Result<String, BadPrompt> {
         path: path.to_owned(),
         source,
     };
-    // Something that never ends, or never begins, is not opened.
+    // Not for a pipe or a device, which may never end or never begin.
     if !std::fs::metadata(path).map_err(failed)?.is_file() {
         return Err(failed(io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -245,7 +245,7 @@ fn said(error: &minijinja::Error) -> String {
     short(&what, 300)
 }
 
-/// Superset of what the template language sees as tags: also those in comments and texts.
+/// Checks all tags, even those in comments and texts, which the template language ignores.
 fn only_known_tags(name: &str, template: &str) -> Result<(), BadPrompt> {
     let mut line = 1;
     for (n, part) in template.split("{%").enumerate() {
@@ -274,22 +274,22 @@ fn only_known_tags(name: &str, template: &str) -> Result<(), BadPrompt> {
 
 fn variables(task: Option<String>, brief: &Brief) -> Value {
     let issue = brief.issue.as_ref().map(|issue| {
-        let labels: Vec<Value> = issue.labels.iter().map(|label| Data::line(label)).collect();
+        let labels: Vec<Value> = issue.labels.iter().map(|label| ForeignText::line(label)).collect();
         let comments: Vec<Value> = issue
             .comments
             .iter()
             .map(|comment| {
                 let what = format!("a comment on the issue {} by {}", issue.id, quoted(&comment.author));
                 context! {
-                    author => Data::line(&comment.author),
-                    text => Data::block(what, &comment.text),
+                    author => ForeignText::line(&comment.author),
+                    text => ForeignText::block(what, &comment.text),
                 }
             })
             .collect();
         context! {
             id => &issue.id,
-            title => Data::line(&issue.title),
-            description => Data::block(format!("the description of the issue {}", issue.id), &issue.description),
+            title => ForeignText::line(&issue.title),
+            description => ForeignText::block(format!("the description of the issue {}", issue.id), &issue.description),
             labels,
             comments,
         }
@@ -299,19 +299,23 @@ fn variables(task: Option<String>, brief: &Brief) -> Value {
         .iter()
         .map(|handoff| {
             context! {
-                from => Data::line(&handoff.from),
-                text => Data::block(format!("what {} left for you", quoted(&handoff.from)), &handoff.text),
+                from => ForeignText::line(&handoff.from),
+                text => ForeignText::block(format!("what {} left for you", quoted(&handoff.from)), &handoff.text),
             }
         })
         .collect();
     let files: Vec<Value> = brief
         .handoff_files
         .iter()
-        .map(|(from, path)| context! { from => Data::line(from), path })
+        .map(|(from, path)| context! { from => ForeignText::line(from), path })
         .collect();
     let failure = brief.last_failure.as_ref();
     let conflict = brief.conflict.as_ref().map(|conflict| {
-        let paths: Vec<Value> = conflict.paths.iter().map(|path| Data::line(path)).collect();
+        let paths: Vec<Value> = conflict
+            .paths
+            .iter()
+            .map(|path| ForeignText::line(path))
+            .collect();
         context! { paths, begun => conflict.begun }
     });
     context! {
@@ -325,20 +329,20 @@ fn variables(task: Option<String>, brief: &Brief) -> Value {
         handoff_files => files,
         writes => &brief.writes,
         attempt => brief.attempt,
-        last_failure => failure.map(|text| Data::block("why the last attempt failed".to_owned(), text)),
+        last_failure => failure.map(|text| ForeignText::block("why the last attempt failed".to_owned(), text)),
         resumed => brief.resumed,
         conflict,
     }
 }
 
-/// A text that somebody else wrote.
-struct Data {
-    /// What it is, for a text of several lines.
+/// Text that others wrote.
+struct ForeignText {
+    /// A description, for a text of several lines.
     what: Option<String>,
     text: String,
 }
 
-impl Data {
+impl ForeignText {
     fn line(text: &str) -> Value {
         Value::from_object(Self {
             what: None,
@@ -361,13 +365,13 @@ impl Data {
     }
 }
 
-impl fmt::Debug for Data {
+impl fmt::Debug for ForeignText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&quoted(&self.text))
     }
 }
 
-impl Object for Data {
+impl Object for ForeignText {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
         ObjectRepr::Plain
     }
@@ -381,15 +385,15 @@ impl Object for Data {
     }
 }
 
-/// The filter `text`: the words alone, as if they were the person's own.
+/// The filter `text`: the text without marks or quotes, as if the person had written it.
 fn bare(value: &Value) -> String {
-    match value.downcast_object_ref::<Data>() {
+    match value.downcast_object_ref::<ForeignText>() {
         Some(data) => data.text.clone(),
         None => value.to_string(),
     }
 }
 
-/// Without what terminals, and nobody who reads, would see; and not longer than anybody means it to be.
+/// Removes invisible characters and limits the length.
 pub fn cleaned(text: &str) -> String {
     let seen = |c: char| {
         c == '\n'
@@ -408,15 +412,15 @@ pub fn cleaned(text: &str) -> String {
     kept
 }
 
-/// As a JSON string: one line, whatever is in it.
+/// As a JSON string, which is always one line.
 fn quoted(text: &str) -> String {
     let text = cleaned(text);
-    // Line ends that JSON lets pass.
+    // Line separators that JSON does not escape.
     let text = text.replace(['\u{2028}', '\u{2029}'], " ");
     serde_json::Value::from(text).to_string()
 }
 
-/// The text between two marks that are nowhere in it.
+/// The text between two marks that it does not contain.
 pub fn fenced(what: &str, text: &str) -> String {
     let mark = mark(text);
     format!(
@@ -425,7 +429,8 @@ pub fn fenced(what: &str, text: &str) -> String {
     )
 }
 
-/// Follows from the text, so that the same work makes the same prompt; not in the text in any case of its letters.
+/// A mark that is not in the text in upper or lower case. It depends on the text alone, so that the same work makes the
+/// same prompt.
 fn mark(text: &str) -> String {
     let lower = text.to_lowercase();
     let mut number: u64 = 0;
@@ -442,7 +447,7 @@ fn mark(text: &str) -> String {
     }
 }
 
-/// Takes so much and no more.
+/// A buffer with a maximum size.
 #[derive(Debug, Default)]
 struct Bounded {
     bytes: Vec<u8>,

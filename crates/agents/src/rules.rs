@@ -1,20 +1,22 @@
-//! Rules about what an agent may do without a person's yes: `Bash(git add *)`, `WebFetch(domain:docs.rs)`, `mcp__jit__*`.
+//! Rules for tools that an agent may use without asking: `Bash(git add *)`, `WebFetch(domain:docs.rs)`, `mcp__jit__*`.
 //!
-//! The words are Claude Code's, so that one list serves both. What must hold:
+//! The syntax is that of Claude Code, so that one list serves both.
 //!
-//! - a rule never allows more than what it says. A command line is taken apart first, and each command in it has to be
-//!   allowed by a rule; one that sends output to a file, or whose words the text does not show, is allowed only by a rule
-//!   for the whole tool;
-//! - a path is seen from the worktree, and one that leaves it is allowed only by a rule for the whole tool;
-//! - an argument whose meaning for that tool is not known allows nothing.
+//! What must hold:
+//!
+//! - a rule never allows more than it says. A command line is parsed first, and a rule must allow each command in it. A
+//!   command that writes to a file, or that has words the text does not show, needs a rule for the whole tool;
+//! - paths are relative to the worktree. A path outside of it needs a rule for the whole tool;
+//! - an argument with an unknown meaning for its tool allows nothing.
 
 use std::path::{Component, Path, PathBuf};
 
 use jit_core::model::glob::Pattern;
 use serde::Deserialize;
 
-use super::Question;
+use crate::ask::Question;
 use crate::hooks::shell::{self, Item, Simple};
+use crate::text::short;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
@@ -28,7 +30,7 @@ impl Rule {
         let bad = || {
             format!(
                 "{:?} is not a tool such as WebFetch or Bash(git add *)",
-                super::short(text, 60)
+                short(text, 60)
             )
         };
         let (tool, argument) = match text.trim().split_once('(') {
@@ -39,13 +41,13 @@ impl Rule {
         let letters = name
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-        // A star alone would be every tool there is.
+        // A star alone would allow every tool.
         if name.is_empty() || !letters || text.len() > 1_000 || text.contains(['\0', '\n']) {
             return Err(bad());
         }
         Ok(Self {
             tool: tool.to_owned(),
-            // As Claude Code has it, `Bash(*)` is `Bash`.
+            // As in Claude Code, `Bash(*)` is the same as `Bash`.
             argument: argument.filter(|argument| *argument != "*").map(str::to_owned),
         })
     }
@@ -58,7 +60,7 @@ impl Rule {
     }
 }
 
-/// The parts of an input that rules look at.
+/// The fields of a tool's input that rules check.
 #[derive(Debug, Deserialize, Default)]
 struct Input {
     #[serde(default)]
@@ -71,7 +73,7 @@ struct Input {
     url: Option<String>,
 }
 
-/// Whether the rules together allow this, for an agent at home in `root`.
+/// Whether one of the rules allows this, for an agent whose worktree is `root`.
 pub fn allow(rules: &[Rule], question: &Question<'_>, root: &Path) -> bool {
     let about = || rules.iter().filter(|rule| rule.is_about(question.tool));
     if about().any(|rule| rule.argument.is_none()) {
@@ -120,12 +122,12 @@ fn command(arguments: &[&str], simple: &Simple) -> bool {
     arguments.iter().any(|argument| {
         let old = argument.strip_suffix(":*").map(|prefix| format!("{prefix} *"));
         let pattern = old.as_deref().unwrap_or(argument);
-        // `git add *` means `git add` too.
+        // `git add *` allows `git add` too.
         pattern.strip_suffix(" *").is_some_and(|whole| whole == line) || like(pattern, &line)
     })
 }
 
-/// Whether `*`, which stands for anything, makes the pattern fit.
+/// Whether the text matches a pattern in which `*` stands for any text.
 fn like(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else {
@@ -160,8 +162,8 @@ fn paths(arguments: &[&str], path: &Path, cwd: Option<&Path>, root: &Path) -> bo
         .any(|pattern| pattern.matches(below))
 }
 
-/// Whether a path, seen from `root`, lies below it, and nothing on the way leads out: neither `..` nor a link. What is
-/// git's own does not count as inside: who writes the file `.git` of a worktree says which repository it is of.
+/// Whether a path, relative to `root`, is below it, and neither `..` nor a symbolic link leads out. Paths of git itself
+/// are not inside: the file `.git` of a worktree decides which repository the worktree belongs to.
 pub fn is_inside(root: &Path, path: &Path) -> bool {
     let whole = root.join(path);
     let leaves = |part: Component<'_>| match part {
@@ -172,7 +174,8 @@ pub fn is_inside(root: &Path, path: &Path) -> bool {
     if !whole.strip_prefix(root).is_ok_and(stays) {
         return false;
     }
-    // What is there already has to lie below as well. A link to nothing is there: who writes to it writes elsewhere.
+    // The existing part of the path must be below `root` too. A dangling link exists: writing to it writes to its
+    // target.
     let Some(there) = whole.ancestors().find(|part| part.symlink_metadata().is_ok()) else {
         return false;
     };

@@ -1,16 +1,16 @@
-//! What agents print, read back from what a real Claude Code printed, line by line (G5, G7, G9, G10).
+//! Replays output that a real Claude Code printed, line by line (G5, G7, G9, G10).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use jit_agents::event::{Said, Verdict};
-use jit_agents::runner::job::{Job, Resume};
-use jit_agents::{Ask, Heard, Listener, Permission, Question, by_name};
+use jit_agents::event::{AgentEvent, AgentVerdict};
+use jit_agents::job::{Job, Resume};
+use jit_agents::{Ask, Listener, Permission, Question, Reaction, by_name};
 use jit_core::model::cost::{Tokens, Usd};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// That of the recorded session that was gone on with.
+/// The id of the recorded session that was resumed.
 const SESSION: &str = "588aabf9-7701-443b-8c60-af62c3902d9c";
 
 fn folder() -> PathBuf {
@@ -63,7 +63,7 @@ fn job(resumed: bool, one_shot: bool) -> Job {
     }
 }
 
-/// Says the same to everything, and remembers what it was asked.
+/// Always gives the same answer, and records the questions.
 struct Always {
     permission: Permission,
     asked: Vec<String>,
@@ -97,13 +97,13 @@ fn listener(job: &Job) -> Box<dyn Listener> {
     by_name("claude").expect("an agent").listener(job)
 }
 
-/// All that is said of a transcript, and all that was answered.
-fn replay(job: &Job, lines: &[Vec<u8>]) -> (Vec<Said>, String) {
+/// All events of a transcript, and all answers.
+fn replay(job: &Job, lines: &[Vec<u8>]) -> (Vec<AgentEvent>, String) {
     let mut listener = listener(job);
     let mut ask = Always::say(Permission::Allow);
     let (mut said, mut answers) = (Vec::new(), Vec::new());
     for line in lines {
-        let Heard {
+        let Reaction {
             said: more, answer, ..
         } = listener.line(line, &mut ask);
         said.extend(more);
@@ -113,18 +113,18 @@ fn replay(job: &Job, lines: &[Vec<u8>]) -> (Vec<Said>, String) {
     (said, String::from_utf8(answers).expect("text"))
 }
 
-fn verdicts(said: &[Said]) -> Vec<&Verdict> {
+fn verdicts(said: &[AgentEvent]) -> Vec<&AgentVerdict> {
     said.iter()
         .filter_map(|said| match said {
-            Said::Result { verdict } => Some(verdict),
+            AgentEvent::Result { verdict } => Some(verdict),
             _ => None,
         })
         .collect()
 }
 
-fn used(said: &[Said]) -> Option<(Tokens, Option<Usd>, u64)> {
+fn used(said: &[AgentEvent]) -> Option<(Tokens, Option<Usd>, u64)> {
     said.iter().rev().find_map(|said| match said {
-        Said::Usage {
+        AgentEvent::Usage {
             tokens,
             cost_usd,
             turns,
@@ -134,10 +134,10 @@ fn used(said: &[Said]) -> Option<(Tokens, Option<Usd>, u64)> {
     })
 }
 
-/// How an attempt ended, as one line of the table.
+/// The end of an attempt, as one row of the table.
 struct Row {
     file: &'static str,
-    /// `None` where it did not say.
+    /// `None` if it was not reported.
     is_error: Option<bool>,
     reason: &'static str,
     status: Option<u16>,
@@ -194,7 +194,7 @@ const TABLE: &[Row] = &[
     well("happy.jsonl", (300, 60, Some(2_400), 3)),
     well("one-shot.jsonl", (300, 60, Some(2_400), 3)),
     well("session-first.jsonl", (300, 60, Some(2_400), 3)),
-    // Their totals are 4,800 and 7,200: with what they came from.
+    // Their totals are 4,800 and 7,200, including the sessions they continue.
     well("session-resumed.jsonl", (300, 60, Some(2_400), 3)),
     well("session-forked.jsonl", (300, 60, Some(2_400), 3)),
     well("input-two-turns-partial.jsonl", (200, 40, Some(1_600), 2)),
@@ -258,7 +258,9 @@ fn g5_how_each_run_of_the_real_program_ended() {
             assert_eq!(verdict.denials as usize, row.denials, "{file}");
             assert!(verdict.session_id.is_some(), "{file}");
         }
-        let told = said.iter().filter(|said| matches!(said, Said::Denied { .. }));
+        let told = said
+            .iter()
+            .filter(|said| matches!(said, AgentEvent::Denied { .. }));
         assert_eq!(told.count(), row.denials, "{file}: each refusal is told once");
         let expected = row
             .used
@@ -266,14 +268,14 @@ fn g5_how_each_run_of_the_real_program_ended() {
         assert_eq!(used(&said), expected, "{file}");
         let strange: Vec<_> = said
             .iter()
-            .filter(|said| matches!(said, Said::Unknown { .. }))
+            .filter(|said| matches!(said, AgentEvent::Unknown { .. }))
             .collect();
         assert!(strange.is_empty(), "{file}: {strange:?}");
         if !file.contains("one-shot") {
             assert!(
                 matches!(
                     said.first(),
-                    Some(Said::Started {
+                    Some(AgentEvent::Started {
                         session_id: Some(_),
                         model: Some(_)
                     })
@@ -298,9 +300,9 @@ fn g6_what_it_does_is_seen_as_it_does_it() {
     let shown: Vec<String> = said
         .iter()
         .map(|said| match said {
-            Said::Tool { name, detail } => format!("{name} {}", &detail[..9]),
-            Said::ToolDone { name, failed, .. } => format!("{name} {failed}"),
-            Said::Text { text } => text.clone(),
+            AgentEvent::Tool { name, detail } => format!("{name} {}", &detail[..9]),
+            AgentEvent::ToolDone { name, failed, .. } => format!("{name} {failed}"),
+            AgentEvent::Text { text } => text.clone(),
             other => serde_json::to_value(other).expect("JSON")["kind"].to_string(),
         })
         .collect();
@@ -320,7 +322,7 @@ fn g6_what_it_does_is_seen_as_it_does_it() {
     let (said, _) = replay(&job(false, false), &lines("flaky529-recovers.jsonl"));
     let retries = said
         .iter()
-        .filter(|said| matches!(said, Said::Retrying { why, .. } if why == "overloaded"));
+        .filter(|said| matches!(said, AgentEvent::Retrying { why, .. } if why == "overloaded"));
     assert_eq!(retries.count(), 2);
 }
 
@@ -334,8 +336,8 @@ fn g5_wrong_keys_are_not_tried_ten_times() {
     );
 }
 
-/// One line, and what came of it.
-fn hear(listener: &mut dyn Listener, ask: &mut dyn Ask, line: &Value) -> (Vec<Said>, Vec<Value>, bool) {
+/// Feeds one line.
+fn hear(listener: &mut dyn Listener, ask: &mut dyn Ask, line: &Value) -> (Vec<AgentEvent>, Vec<Value>, bool) {
     let heard = listener.line(line.to_string().as_bytes(), ask);
     let answers = heard
         .answer
@@ -377,7 +379,7 @@ fn g5_questions_are_answered_from_policy_and_refusals_are_told_once() {
     assert_eq!(json!(answers), expected);
     assert_eq!(
         said,
-        [Said::Denied {
+        [AgentEvent::Denied {
             name: "Write".into(),
             reason: "it is locked".into()
         }]
@@ -392,7 +394,7 @@ fn g5_questions_are_answered_from_policy_and_refusals_are_told_once() {
         json!({ "behavior": "deny", "message": "it is locked" })
     );
     assert_eq!(said.len(), 1);
-    // It stands where it stood when it was last asked about.
+    // The directory is that of the last question.
     assert_eq!(no.asked[1], "approve WebFetch Some(\"/tree/sub\")");
     let mut yes = Always::say(Permission::Allow);
     let (said, answers, _) = hear(&mut *listener, &mut yes, &hook("Write"));
@@ -431,7 +433,7 @@ fn g5_every_question_gets_an_answer_and_what_is_not_understood_is_refused() {
         assert!(answers.len() == 1 && text.contains(expected), "{request}: {text}");
         assert!(!text.contains("allow"), "{request}: {text}");
     }
-    // A description that was cut off where a line was too long.
+    // A description that was truncated because the line was too long.
     for whole in [hook("Write"), can_use("Write")] {
         let name = whole["request"]["subtype"].as_str().expect("a name").to_owned();
         let big = json!({ "content": "x".repeat(100_000) }).to_string();
@@ -445,7 +447,7 @@ fn g5_every_question_gets_an_answer_and_what_is_not_understood_is_refused() {
             text.contains(id) && text.contains("too large") && text.contains("deny"),
             "{text}"
         );
-        assert!(matches!(&heard.said[..], [Said::Unknown { line }] if line.len() < 1_000));
+        assert!(matches!(&heard.said[..], [AgentEvent::Unknown { line }] if line.len() < 1_000));
     }
     assert_eq!(yes.asked, [] as [&str; 0]);
 }
@@ -483,7 +485,7 @@ fn g9_a_resumed_session_is_asked_where_it_stands_before_it_is_told_anything() {
     );
     let id = answers[0]["request_id"].as_str().expect("an id").to_owned();
     let (said, _, _) = hear(&mut *listener, &mut yes, &usage(&id, 2.75, 800));
-    let expected = Said::Usage {
+    let expected = AgentEvent::Usage {
         tokens: Tokens {
             input: 100,
             output: 1,
@@ -576,7 +578,7 @@ fn g5_half_lines_and_garbage_are_kept_and_harm_nothing() {
         let (with, _) = replay(&job, &broken);
         let (strange, rest): (Vec<_>, Vec<_>) = with
             .into_iter()
-            .partition(|said| matches!(said, Said::Unknown { .. }));
+            .partition(|said| matches!(said, AgentEvent::Unknown { .. }));
         assert_eq!(rest, said, "{}", row.file);
         assert_eq!(strange.len(), 4 * whole.len(), "{}", row.file);
     }
@@ -650,7 +652,7 @@ proptest! {
     }
 }
 
-/// A subscription that is used up is told in words alone.
+/// An exhausted subscription is reported only as text.
 #[test]
 fn g13_claude_says_until_when_it_is_refused() {
     let soon = jit_os::clock::wall_ms() / 1000 + 3600;
@@ -670,7 +672,7 @@ fn g13_claude_says_until_when_it_is_refused() {
         let verdict = verdicts.last().expect("a verdict");
         assert!(verdict.is_error && verdict.retryable, "{verdict:?}");
         match at {
-            // From now on.
+            // Relative to now.
             Some(0) => assert!(
                 verdict
                     .limited

@@ -1,14 +1,14 @@
-//! What holds for every agent that can be started, whatever it prints (G4, G5, G7, G8, G9).
+//! Properties of every agent, for any output (G4, G5, G7, G8, G9).
 //!
-//! One [`Case`] for each: how it says a few things. A new agent gets a row in [`cases`] and passes all of it; that no agent
-//! is left out is a test too.
+//! Each agent has a [`Case`] with its format of a few events. A new agent gets a row in [`cases`] and must pass all
+//! tests; a test makes sure that no agent is missing.
 
 use std::fs;
 use std::path::Path;
 
-use jit_agents::event::{Line, Meter, Said, Verdict};
+use jit_agents::event::{AgentEvent, AgentVerdict, EventLine, Meter};
+use jit_agents::job::{Job, Resume};
 use jit_agents::price::Price;
-use jit_agents::runner::job::{Job, Resume};
 use jit_agents::{Ask, Listener, NAMES, Permission, Question, Stdin, by_name};
 use jit_core::model::cost::{Tokens, Usd};
 use serde_json::{Value, json};
@@ -23,25 +23,25 @@ fn acp_update(session: &str, update: &Value) -> String {
     json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }).to_string()
 }
 
-/// How an agent says things.
+/// The output format of an agent.
 struct Case {
     agent: &'static str,
-    /// A run that went well, and the tokens it took.
+    /// A successful run, and its tokens.
     happy: &'static str,
     tokens: u64,
-    /// Runs that failed because too much was asked; whether it is said until when.
+    /// Runs that failed because of a rate limit; whether they name its end.
     limited: &'static [(&'static str, bool)],
-    /// A run that was cut off.
+    /// A run that was killed.
     killed: &'static str,
-    /// The model says this.
+    /// A text of the model.
     text: fn(&str) -> String,
-    /// A tool printed this.
+    /// The output of a tool.
     output: fn(&str) -> String,
-    /// Lines of another session: that it began, that it ended well and used much.
+    /// Lines of another session: its start, its success, and a high usage.
     foreign: fn() -> Vec<String>,
-    /// So many tokens were used, and all is well.
+    /// A successful end with this many tokens.
     used: fn(&str) -> String,
-    /// A kind of line that nobody knows.
+    /// A line of an unknown kind.
     unknown: &'static str,
 }
 
@@ -74,7 +74,7 @@ fn cases() -> Vec<Case> {
                         OTHER,
                         &json!({ "sessionUpdate": "usage_update", "used": 900_000, "size": 1, "cost": cost }),
                     ),
-                    // An answer to what nobody asked.
+                    // An answer to a request that was never sent.
                     json!({ "jsonrpc": "2.0", "id": 99, "result": { "sessionId": OTHER, "stopReason": "end_turn",
                         "usage": { "inputTokens": 900_000, "outputTokens": 9, "totalTokens": 900_009 } } })
                     .to_string(),
@@ -250,7 +250,7 @@ fn listener(job: &Job) -> Box<dyn Listener> {
     by_name(&job.agent).expect("an agent").listener(job)
 }
 
-/// What it comes to, as the shim adds it up.
+/// The totals, as the shim computes them.
 #[derive(Debug, Default, PartialEq, Clone)]
 struct Sum {
     session: Option<String>,
@@ -258,10 +258,10 @@ struct Sum {
     cost: Option<Usd>,
     turns: u64,
     meter: Option<Meter>,
-    verdict: Option<Verdict>,
+    verdict: Option<AgentVerdict>,
 }
 
-fn replay(job: &Job, lines: &[Vec<u8>]) -> (Vec<Said>, Sum) {
+fn replay(job: &Job, lines: &[Vec<u8>]) -> (Vec<AgentEvent>, Sum) {
     let mut listener = listener(job);
     let mut said = Vec::new();
     for line in lines {
@@ -271,8 +271,10 @@ fn replay(job: &Job, lines: &[Vec<u8>]) -> (Vec<Said>, Sum) {
     let mut sum = Sum::default();
     for one in &said {
         match one {
-            Said::Started { session_id, .. } if sum.session.is_none() => sum.session.clone_from(session_id),
-            Said::Usage {
+            AgentEvent::Started { session_id, .. } if sum.session.is_none() => {
+                sum.session.clone_from(session_id)
+            }
+            AgentEvent::Usage {
                 tokens,
                 cost_usd,
                 turns,
@@ -281,14 +283,14 @@ fn replay(job: &Job, lines: &[Vec<u8>]) -> (Vec<Said>, Sum) {
                 (sum.tokens, sum.turns, sum.meter) = (*tokens, *turns, meter.or(sum.meter));
                 sum.cost = cost_usd.or(sum.cost);
             }
-            Said::Result { verdict } => sum.verdict = Some(verdict.clone()),
+            AgentEvent::Result { verdict } => sum.verdict = Some(verdict.clone()),
             _ => {}
         }
     }
     (said, sum)
 }
 
-/// Times differ by when it was asked.
+/// Removes times, which depend on when the test runs.
 fn timeless(mut sum: Sum) -> Sum {
     if let Some(limited) = sum.verdict.as_mut().and_then(|verdict| verdict.limited.as_mut()) {
         limited.until = limited.until.map(|_| 0);
@@ -318,14 +320,18 @@ fn g7_a_run_that_went_well_is_read_as_one() {
         if case.tokens > 0 {
             assert_eq!(sum.tokens.total(), case.tokens, "{}", case.agent);
         }
-        let has = |wanted: fn(&Said) -> bool| said.iter().any(wanted);
-        assert!(has(|said| matches!(said, Said::Tool { .. })), "{}", case.agent);
+        let has = |wanted: fn(&AgentEvent) -> bool| said.iter().any(wanted);
         assert!(
-            has(|said| matches!(said, Said::ToolDone { failed: false, .. })),
+            has(|said| matches!(said, AgentEvent::Tool { .. })),
             "{}",
             case.agent
         );
-        // One that was cut off does not say that it ended well.
+        assert!(
+            has(|said| matches!(said, AgentEvent::ToolDone { failed: false, .. })),
+            "{}",
+            case.agent
+        );
+        // A run that was killed does not report success.
         let cut_off = replay(&job(case.agent), &lines(case.killed)).1.verdict;
         assert!(cut_off.is_none_or(|verdict| verdict.is_error), "{}", case.agent);
     }
@@ -349,7 +355,7 @@ fn g8_a_limit_is_one_fact_whoever_tells_it() {
             assert!(limited.until.is_none_or(|until| until > now), "{name}");
         }
     }
-    // A subscription that is used up says when it begins anew, before it fails.
+    // An exhausted subscription names the time of its renewal before it fails.
     let until = now / 1000 + 3600;
     let info = json!({ "status": "rejected", "resetsAt": until });
     let rejected = json!({ "type": "rate_limit_event", "rate_limit_info": info }).to_string();
@@ -379,8 +385,8 @@ fn g7_what_nobody_knows_is_kept_and_changes_nothing() {
                 let (said, after) = replay(&job(case.agent), &more);
                 assert_eq!(before, after, "{} {at}", case.agent);
                 let text = String::from_utf8_lossy(strange);
-                let kept = |said: &Said| match said {
-                    Said::Unknown { line } | Said::Text { text: line } => *line == text,
+                let kept = |said: &AgentEvent| match said {
+                    AgentEvent::Unknown { line } | AgentEvent::Text { text: line } => *line == text,
                     _ => false,
                 };
                 assert!(said.iter().any(kept), "{} {at} {text}", case.agent);
@@ -396,7 +402,7 @@ fn g7_half_lines_harm_nothing() {
         let before = replay(&job(case.agent), &plain).1;
         for (at, line) in plain.iter().enumerate() {
             for end in (1..line.len()).step_by(7) {
-                // A question that is cut off is answered with no, and that does change something.
+                // A truncated request is denied, which has an effect.
                 if case.agent == "acp" && line[..end].windows(8).any(|part| part == b"request_") {
                     continue;
                 }
@@ -423,7 +429,7 @@ fn g7_another_session_changes_neither_verdict_nor_cost_nor_session() {
                 continue;
             }
             for at in 1..=plain.len() {
-                // Before the first word of its own nobody knows which session it has.
+                // Before its first event the session is unknown.
                 if replay(&job(case.agent), &plain[..at]).1.session.is_none() {
                     continue;
                 }
@@ -489,15 +495,15 @@ fn g9_counts_are_never_negative_and_never_too_large() {
                 more.push((case.used)(count).into_bytes());
             }
             let (said, sum) = replay(&dear, &more);
-            // It can be added up, written down and read back.
+            // The values can be added, written and read back.
             let _ = sum.tokens.plus(sum.tokens).total();
             if count.starts_with('-') {
                 let before = replay(&dear, &lines(case.killed)).1.tokens;
                 assert_eq!(sum.tokens, before, "{} {count}", case.agent);
             }
             for said in said {
-                let line = serde_json::to_string(&Line { at: 1, said }).expect("JSON");
-                let back: Result<Line, _> = serde_json::from_str(&line);
+                let line = serde_json::to_string(&EventLine { at: 1, said }).expect("JSON");
+                let back: Result<EventLine, _> = serde_json::from_str(&line);
                 assert!(back.is_ok(), "{} {count}: {line}", case.agent);
             }
         }
@@ -529,7 +535,7 @@ fn g9_what_an_agent_adds_up_over_sessions_becomes_the_difference() {
         Some(500),
         "for the one after it"
     );
-    // A counter that shows less than before began anew.
+    // A counter that is lower than before was reset.
     again.meter_before = Some(Meter {
         input: 9_000,
         cached: 0,
@@ -539,7 +545,7 @@ fn g9_what_an_agent_adds_up_over_sessions_becomes_the_difference() {
         replay(&again, &lines("codex/resumed.jsonl")).1.tokens.total(),
         600
     );
-    // Claude Code is asked where its session stood.
+    // Claude Code is asked for the totals of its session.
     let mut claude = job("claude");
     claude.cost_before = Some(Usd(1_000_000));
     claude.resume = again.resume.clone();
@@ -573,7 +579,7 @@ fn g7_escapes_for_terminals_are_not_written_down_as_they_are() {
         }
         let (said, _) = replay(&job(case.agent), &more);
         for said in said {
-            let line = serde_json::to_vec(&Line { at: 1, said }).expect("JSON");
+            let line = serde_json::to_vec(&EventLine { at: 1, said }).expect("JSON");
             assert!(!line.iter().any(|b| b.is_ascii_control()), "{}", case.agent);
         }
     }
@@ -593,7 +599,7 @@ fn g8_lines_of_ten_megabytes_are_cut() {
         let mut said = Vec::new();
         for line in &whole {
             said.extend(listener.line(line.as_bytes(), &mut Yes).said);
-            // As it comes from a line that was cut.
+            // Like a line that was cut.
             said.extend(listener.line(&line.as_bytes()[..1 << 20], &mut Yes).said);
         }
         said.extend(listener.end());
@@ -642,7 +648,7 @@ fn g4_no_shell_is_started_and_the_prompt_is_no_argument() {
                 panic!("{} is told nothing", case.agent)
             };
             let told = String::from_utf8(bytes).expect("text");
-            // It is greeted first, and told what to do when it has answered.
+            // It gets a greeting first, and the prompt after it has answered.
             if case.agent == "acp" {
                 assert!(
                     told.contains("\"initialize\"") && !told.contains("touch"),
@@ -660,7 +666,7 @@ fn g4_no_shell_is_started_and_the_prompt_is_no_argument() {
     }
 }
 
-/// How each run of the real programs ended that does not go well; what is said about it.
+/// The verdict of each failed run of the real programs.
 #[test]
 fn g8_each_failure_has_its_name() {
     for (name, reason, status, retryable) in [
@@ -736,7 +742,7 @@ fn g8_each_failure_has_its_name() {
 fn f9_a_refusal_by_a_hook_is_told() {
     let (said, sum) = replay(&job("gemini"), &lines("gemini/denied.jsonl"));
     assert!(said.iter().any(
-        |said| matches!(said, Said::Denied { name, reason } if name == "write_file" && reason.contains("agent:bob"))
+        |said| matches!(said, AgentEvent::Denied { name, reason } if name == "write_file" && reason.contains("agent:bob"))
     ));
     let verdict = sum.verdict.expect("a verdict");
     assert_eq!((verdict.is_error, verdict.denials), (false, 1));

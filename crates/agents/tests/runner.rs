@@ -1,16 +1,16 @@
-//! A conversation through the shim: what an agent is told, and what becomes of one that does not listen (G4, G8).
+//! A conversation through the shim: the agent's input, and agents that do not read it (G4, G8).
 #![cfg(target_os = "linux")]
 
 use std::path::Path;
 
-use jit_agents::event::{Said, Verdict};
-use jit_agents::runner::job::{End, Exit, Job};
+use jit_agents::event::{AgentEvent, AgentVerdict};
+use jit_agents::job::{AttemptEnd, Exit, Job};
 use jit_agents::runner::{attempt, shim};
-use jit_agents::{Agent, Ask, Heard, Launch, Listener, Permission, Question, Stdin};
+use jit_agents::{Agent, Ask, Launch, Listener, Permission, Question, Reaction, Stdin};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-/// A shell script that is told `first`, and answered whatever it says.
+/// A shell script that gets `first`, and an answer to each line it prints.
 struct Script {
     stdin: Stdin,
     answer: Vec<u8>,
@@ -38,7 +38,7 @@ impl Agent for Script {
 struct Answers(Vec<u8>);
 
 impl Listener for Answers {
-    fn line(&mut self, line: &[u8], ask: &mut dyn Ask) -> Heard {
+    fn line(&mut self, line: &[u8], ask: &mut dyn Ask) -> Reaction {
         let text = String::from_utf8_lossy(line).into_owned();
         let hang_up = text == "enough";
         let question = Question {
@@ -51,19 +51,19 @@ impl Listener for Answers {
         if !allowed {
             answer = b"no\n".to_vec();
         }
-        Heard {
-            said: vec![Said::Text { text }],
+        Reaction {
+            said: vec![AgentEvent::Text { text }],
             answer,
             hang_up,
         }
     }
 
-    fn end(&mut self) -> Vec<Said> {
-        let verdict = Verdict {
+    fn end(&mut self) -> Vec<AgentEvent> {
+        let verdict = AgentVerdict {
             reason: "said at the end".into(),
-            ..Verdict::default()
+            ..AgentVerdict::default()
         };
-        vec![Said::Result { verdict }]
+        vec![AgentEvent::Result { verdict }]
     }
 }
 
@@ -78,7 +78,7 @@ impl Ask for AllBut {
     }
 }
 
-fn run(folder: &Path, script: &str, stdin: Stdin, answer: &[u8]) -> (Exit, Vec<Said>) {
+fn run(folder: &Path, script: &str, stdin: Stdin, answer: &[u8]) -> (Exit, Vec<AgentEvent>) {
     let job = json!({
         "unit": "u", "attempt": 1, "agent": "script", "worker": "agent:a", "dir": folder,
         "command": [script], "vars": [], "session": null,
@@ -96,13 +96,13 @@ fn run(folder: &Path, script: &str, stdin: Stdin, answer: &[u8]) -> (Exit, Vec<S
     (exit, lines.into_iter().map(|line| line.said).collect())
 }
 
-/// One test: a shim waits for every child of its process.
+/// A single test: a shim waits for all children of its process.
 #[test]
 fn g4_an_agent_is_told_answered_and_never_waited_for() {
     let folder = || tempfile::tempdir().expect("a folder");
-    let text = |text: &str| Said::Text { text: text.into() };
+    let text = |text: &str| AgentEvent::Text { text: text.into() };
 
-    // Asks, is answered, is denied, and sees the end of its input once it was hung up.
+    // Asks, is answered, is denied, and sees the end of its input after the hang-up.
     let here = folder();
     let script = "read first; echo \"$first\"; read a; echo \"got $a\"; read b; echo forbidden; read c; echo \"got $c\"; \
                   read d; echo enough; cat >/dev/null; exit 4";
@@ -112,7 +112,11 @@ fn g4_an_agent_is_told_answered_and_never_waited_for() {
         Stdin::Open(b"the prompt\n".to_vec()),
         b"yes\n",
     );
-    assert_eq!((exit.end, exit.exit_code), (End::Exited, Some(4)), "{exit:?}");
+    assert_eq!(
+        (exit.end, exit.exit_code),
+        (AttemptEnd::Exited, Some(4)),
+        "{exit:?}"
+    );
     for words in ["the prompt", "got yes", "forbidden", "got no", "enough"] {
         assert!(said.contains(&text(words)), "{words}: {said:?}");
     }
@@ -121,7 +125,7 @@ fn g4_an_agent_is_told_answered_and_never_waited_for() {
         Some("said at the end")
     );
 
-    // All of a long prompt, and then the end.
+    // Gets all of a long prompt, and then the end.
     let here = folder();
     let long = vec![b'p'; 3 << 20];
     let (exit, said) = run(here.path(), "wc -c; echo $FROM_LAUNCH", Stdin::Bytes(long), b"");
@@ -131,21 +135,29 @@ fn g4_an_agent_is_told_answered_and_never_waited_for() {
         "{said:?}"
     );
 
-    // Never reads, and is answered more than a pipe and our patience hold.
+    // Never reads, and gets more answers than the pipe and the buffer hold.
     let here = folder();
     let answer = vec![b'a'; 100_000];
     let script = "n=0; while [ $n -lt 40 ]; do echo ask; n=$((n + 1)); done; echo done; exit 2";
     let (exit, said) = run(here.path(), script, Stdin::Open(vec![b'p'; 200_000]), &answer);
-    assert_eq!((exit.end, exit.exit_code), (End::Exited, Some(2)), "{exit:?}");
+    assert_eq!(
+        (exit.end, exit.exit_code),
+        (AttemptEnd::Exited, Some(2)),
+        "{exit:?}"
+    );
     let dropped = said
         .iter()
-        .filter(|said| matches!(said, Said::Note { text } if text.contains("dropped")));
+        .filter(|said| matches!(said, AgentEvent::Note { text } if text.contains("dropped")));
     assert_eq!(dropped.count(), 1, "{said:?}");
     assert!(said.contains(&text("done")));
 
-    // Closes what it does not want.
+    // Closes its input.
     let here = folder();
     let script = "exec <&-; echo ask; echo ask; exit 0";
     let (exit, _) = run(here.path(), script, Stdin::Open(vec![b'p'; 200_000]), &answer);
-    assert_eq!((exit.end, exit.exit_code), (End::Exited, Some(0)), "{exit:?}");
+    assert_eq!(
+        (exit.end, exit.exit_code),
+        (AttemptEnd::Exited, Some(0)),
+        "{exit:?}"
+    );
 }

@@ -1,41 +1,41 @@
-//! Why an agent failed, from an error of JSON-RPC (G8): in the words that decide what comes next.
+//! Classifies a JSON-RPC error of an agent (G8), so that jit knows whether to retry.
 //!
-//! What must hold: a limit or an overload of the model is told from a mistake, whoever says it, so that the one is waited
-//! for and the other is not repeated. Only errors are read so, never what the model or a tool said. Words for people are read
-//! by [`refused`].
+//! What must hold: a rate limit or an overload of the model is distinguished from a mistake, for any agent, so that jit
+//! waits for the former and does not repeat the latter. Only errors are read, never text of the model or of a tool.
+//! [`model_errors`] reads the messages.
 
 use jit_os::clock;
 use serde_json::Value;
 
-use super::super::event::Verdict;
-use super::super::short;
 use super::wire::{AUTH_REQUIRED, Failure, INVALID_PARAMS, METHOD_NOT_FOUND};
-use crate::denials as refused;
+use crate::event::AgentVerdict;
+use crate::model_errors;
+use crate::text::short;
 
 const TEXT: usize = 2_000;
 
-/// What an error comes to. `methods` are the ways to log in that the agent has named.
-pub fn verdict(failure: &Failure, methods: &[String]) -> Verdict {
+/// The verdict for an error. `methods` are the login methods that the agent named.
+pub fn verdict(failure: &Failure, methods: &[String]) -> AgentVerdict {
     let text = words(failure);
     let code = failure.code.as_i64();
     if code == Some(AUTH_REQUIRED) {
-        return Verdict {
+        return AgentVerdict {
             is_error: true,
             reason: "auth_required".to_owned(),
             api_status: Some(401),
             text: short(&log_in(&text, methods), TEXT),
-            ..Verdict::default()
+            ..AgentVerdict::default()
         };
     }
     let told = status(&failure.data).or_else(|| http(code.and_then(|code| u64::try_from(code).ok())?));
-    let mut verdict = refused::with_status(&text, told, clock::wall_ms());
+    let mut verdict = model_errors::classify_with_status(&text, told, clock::wall_ms());
     if verdict.reason == "error" && matches!(code, Some(INVALID_PARAMS | METHOD_NOT_FOUND)) {
         verdict.reason = "usage".to_owned();
     }
     verdict
 }
 
-/// A number that is the status of a refusal.
+/// The number, if it is the HTTP status of an error.
 fn http(number: u64) -> Option<u16> {
     u16::try_from(number)
         .ok()
@@ -53,7 +53,7 @@ fn log_in(text: &str, methods: &[String]) -> String {
     )
 }
 
-/// The message, and what is told besides.
+/// The message and its details.
 fn words(failure: &Failure) -> String {
     let message = failure.message.trim();
     let more = match &failure.data {
@@ -71,7 +71,7 @@ fn words(failure: &Failure) -> String {
     }
 }
 
-/// The HTTP status in an error's data, or that of the kind it names.
+/// The HTTP status in an error's data, or the status for the kind that it names.
 fn status(data: &Value) -> Option<u16> {
     let numbers = ["status", "statusCode", "status_code", "httpStatus", "code"];
     let number = numbers.iter().find_map(|name| data.get(name)?.as_u64());
@@ -83,7 +83,7 @@ fn status(data: &Value) -> Option<u16> {
     if let Some(status) = kind.and_then(named) {
         return Some(status);
     }
-    // Errors come wrapped in errors.
+    // Errors may be nested.
     data.get("error")
         .filter(|error| error.is_object())
         .and_then(status)

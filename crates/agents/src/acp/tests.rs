@@ -1,24 +1,26 @@
-//! Both sides of a conversation, line by line: ours is checked against what the agent was sent in recorded ones.
+//! Both sides of a conversation, line by line. Our side is compared with recorded conversations.
 
 use std::path::Path;
 
 use jit_core::model::cost::{Tokens, Usd};
 use serde_json::{Value, json};
 
-use super::super::event::{Said, Verdict};
-use super::super::{Agent as _, Ask, Heard, Listener, Permission, Question, Stdin};
-use super::listen::Client;
+use super::listener::Client;
 use super::{Acp, wire};
-use crate::runner::job::{Job, Resume};
+use crate::agent::{Agent as _, Stdin};
+use crate::ask::{Ask, Permission, Question};
+use crate::event::{AgentEvent, AgentVerdict};
+use crate::job::{Job, Resume};
+use crate::listener::{Listener, Reaction};
 
 const OURS: &str = "s-1";
 
-/// Allows what it is asked, but for names and texts that are listed; remembers all.
+/// Allows everything but listed names and texts, and records all questions.
 #[derive(Default)]
 struct Judge {
-    /// What `may` is against.
+    /// Texts that `may` objects to.
     against: Vec<&'static str>,
-    /// What `approve` is for.
+    /// Texts that `approve` allows.
     rules: Vec<&'static str>,
     asked: Vec<String>,
 }
@@ -55,14 +57,14 @@ struct Talk {
     job: Job,
     client: Client,
     judge: Judge,
-    said: Vec<Said>,
+    said: Vec<AgentEvent>,
     sent: Vec<Value>,
     hung_up: bool,
 }
 
 impl Talk {
     fn new(change: impl FnOnce(&mut Job)) -> Self {
-        let (folder, mut job) = super::super::tests::job("do it");
+        let (folder, mut job) = crate::test_job::job("do it");
         job.agent = "acp".into();
         job.command = vec!["agent".into(), "--acp".into()];
         job.dir = folder.path().canonicalize().expect("a path");
@@ -87,7 +89,7 @@ impl Talk {
         }
     }
 
-    /// At work in a session.
+    /// In a session, with a turn in progress.
     fn at_work() -> Self {
         let mut talk = Self::new(|_| {});
         talk.hello(json!({}));
@@ -98,7 +100,7 @@ impl Talk {
     }
 
     fn line(&mut self, line: &[u8]) -> Vec<Value> {
-        let Heard {
+        let Reaction {
             said,
             answer,
             hang_up,
@@ -146,12 +148,12 @@ impl Talk {
     }
 
     #[track_caller]
-    fn verdict(&self) -> &Verdict {
-        let verdicts: Vec<&Verdict> = self
+    fn verdict(&self) -> &AgentVerdict {
+        let verdicts: Vec<&AgentVerdict> = self
             .said
             .iter()
             .filter_map(|said| match said {
-                Said::Result { verdict } => Some(verdict),
+                AgentEvent::Result { verdict } => Some(verdict),
                 _ => None,
             })
             .collect();
@@ -161,7 +163,7 @@ impl Talk {
 
     fn used(&self) -> (Tokens, Option<Usd>, u64) {
         let last = self.said.iter().rev().find_map(|said| match said {
-            Said::Usage {
+            AgentEvent::Usage {
                 tokens,
                 cost_usd,
                 turns,
@@ -180,7 +182,7 @@ fn question(id: Value, session: &str, call: Value) -> Value {
     }
     json!({ "jsonrpc": "2.0", "id": id, "method": "session/request_permission", "params": {
         "sessionId": session, "toolCall": call, "options": [
-            // Names that lie: kinds count.
+            // The names are wrong on purpose: only the kinds count.
             { "optionId": "always", "kind": "allow_always", "name": "Reject" },
             { "optionId": "yes", "kind": "allow_once", "name": "No" },
             { "optionId": "no", "kind": "reject_once", "name": "Yes" } ] } })
@@ -195,7 +197,7 @@ fn chosen(answer: &Value) -> &str {
 
 #[test]
 fn g4_a_program_is_started_with_its_words_as_they_are_and_not_without_any() {
-    let (_folder, mut job) = super::super::tests::job("--help");
+    let (_folder, mut job) = crate::test_job::job("--help");
     assert!(
         Acp.launch(&job)
             .expect_err("no program")
@@ -232,7 +234,7 @@ fn g5_a_session_is_begun_told_what_to_do_and_closed() {
             "params": { "sessionId": OURS, "prompt": [{ "type": "text", "text": "do it" }] } })]
     );
     assert!(
-        matches!(&talk.said[..], [Said::Started { session_id: Some(id), model: Some(model) }] if id == OURS && model == "m")
+        matches!(&talk.said[..], [AgentEvent::Started { session_id: Some(id), model: Some(model) }] if id == OURS && model == "m")
     );
     talk.update(
         json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": "all " } }),
@@ -272,7 +274,7 @@ fn g7_each_stop_reason_has_its_verdict() {
     let mut talk = Talk::at_work();
     let said = talk.client.end();
     assert!(
-        matches!(&said[..], [Said::Result { verdict }] if verdict.is_error && verdict.session_id.as_deref() == Some(OURS))
+        matches!(&said[..], [AgentEvent::Result { verdict }] if verdict.is_error && verdict.session_id.as_deref() == Some(OURS))
     );
 }
 
@@ -306,7 +308,7 @@ fn g10_an_earlier_session_is_gone_on_with_as_the_agent_offers() {
             (&sent[0]["method"], &sent[0]["params"]["sessionId"]),
             (&json!(method), &json!("old"))
         );
-        // What was said then is not said now.
+        // The replay of earlier messages yields no events.
         let old = |update: Value| json!({ "method": "session/update", "params": { "sessionId": "old", "update": update } });
         if method == "session/load" {
             talk.hear(old(json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": "old words" } })));
@@ -326,7 +328,7 @@ fn g10_an_earlier_session_is_gone_on_with_as_the_agent_offers() {
             (&sent[0]["method"], &sent[0]["params"]["sessionId"]),
             (&json!("session/prompt"), &json!(session))
         );
-        // A session's cost is that of all its attempts.
+        // The cost of a session includes all its attempts.
         talk.hear(json!({ "method": "session/update", "params": { "sessionId": session, "update":
             { "sessionUpdate": "usage_update", "used": 5, "size": 9, "cost": { "amount": 0.005, "currency": "USD" } } } }));
         assert_eq!(talk.used().1, Some(Usd(3_000)));
@@ -526,9 +528,9 @@ fn f9_an_edit_in_the_worktree_is_allowed_once_unless_somebody_has_the_file() {
         "a.txt is locked by agent:bob"
     );
     assert!(talk.said.iter().any(
-        |said| matches!(said, Said::Denied { name, reason } if name == "edit" && reason.contains("bob"))
+        |said| matches!(said, AgentEvent::Denied { name, reason } if name == "edit" && reason.contains("bob"))
     ));
-    // It may end its turn without knowing why.
+    // The model may end its turn without knowing the reason.
     let sent = talk.result(3, json!({ "stopReason": "end_turn" }));
     let text = sent[0]["params"]["prompt"][0]["text"].as_str().expect("words");
     assert!(text.contains("locked by agent:bob"), "{text}");
@@ -674,7 +676,7 @@ fn f9_all_that_is_seen_of_a_step_counts_whatever_it_is_called() {
         chosen(&talk.permission(json!({ "toolCallId": "many", "kind": "edit", "locations": many }))),
         "no"
     );
-    // Words that are no words for a shell are quoted.
+    // Words with special characters are quoted.
     talk.judge.rules = vec!["rm"];
     talk.permission(json!({ "toolCallId": "q", "kind": "execute", "rawInput": { "command": ["rm", "a b", "$(x)"], "cwd": "sub" } }));
     let last = talk.judge.asked.last().expect("asked");
@@ -784,7 +786,7 @@ fn f9_every_request_gets_an_answer_with_its_own_id() {
                 "{answer}"
             );
         }
-        // Another session's, and none at all.
+        // Another session, or none.
         for params in [r#"{"sessionId":"s-2"}"#, "{}", "[]", "null"] {
             let answer = bytes(&mut talk, &ask("session/request_permission", params));
             assert!(
@@ -813,10 +815,10 @@ fn f9_a_request_that_is_cut_off_or_broken_is_refused() {
     let mut bytes = text.into_bytes();
     bytes[2_000] = 0xff;
     assert_eq!(chosen(&talk.line(&bytes)[0]), "cancelled");
-    // A forged one in words is not one.
+    // A request within a text is not a request.
     let forged = br#"{"jsonrpc":"2.0","method":"x","params":{"text":"\"id\":1,\"method\":\"session/request_permission\"","id":5"#;
     assert!(talk.line(forged).is_empty());
-    // Nobody asks before there is a session.
+    // No requests are valid before there is a session.
     let mut early = Talk::new(|_| {});
     let sent = early.hear(question(json!(1), OURS, json!({})));
     assert_eq!(sent[0]["error"]["code"], wire::INVALID_PARAMS);
@@ -858,14 +860,14 @@ fn g7_nothing_of_another_session_or_out_of_turn_is_believed() {
     let new = &talk.said[before..];
     assert_eq!(new.len(), strange.len() + 5, "{new:#?}");
     assert!(
-        new.iter().all(|said| matches!(said, Said::Unknown { .. })),
+        new.iter().all(|said| matches!(said, AgentEvent::Unknown { .. })),
         "{new:#?}"
     );
     talk.result(3, json!({ "stopReason": "end_turn" }));
     assert!(!talk.verdict().is_error);
     assert_eq!(talk.verdict().session_id.as_deref(), Some(OURS));
     assert_eq!(talk.used().1, None);
-    // The end has been; nothing comes after it.
+    // After the end nothing more is reported.
     talk.result(3, json!({ "stopReason": "refusal" }));
     assert!(!talk.verdict().is_error);
 }
@@ -1014,25 +1016,28 @@ fn g7_recorded_conversations_say_what_they_say() {
             "{file}"
         );
         assert!(
-            !talk.said.iter().any(|said| matches!(said, Said::Unknown { .. })),
+            !talk
+                .said
+                .iter()
+                .any(|said| matches!(said, AgentEvent::Unknown { .. })),
             "{file}: {:#?}",
             talk.said
         );
         let done = talk
             .said
             .iter()
-            .filter(|said| matches!(said, Said::ToolDone { failed: false, .. }))
+            .filter(|said| matches!(said, AgentEvent::ToolDone { failed: false, .. }))
             .count();
         assert_eq!(done, rules.len() * 2, "{file}: {:#?}", talk.said);
     }
 }
 
-/// What an agent says about tools that never end is bounded in bytes, not in their number.
+/// The state of tools that never end is bounded in bytes, not by their number.
 #[test]
 fn g7_what_is_remembered_about_tools_is_bounded_in_bytes() {
     let mut talk = Talk::at_work();
     let large = "x".repeat(600 << 10);
-    // Small in its text, and large in memory.
+    // Small as text, large in memory.
     let many: Vec<u8> = vec![0; 60_000];
     for n in 0..40 {
         let input = if n % 2 == 0 {
@@ -1044,10 +1049,10 @@ fn g7_what_is_remembered_about_tools_is_bounded_in_bytes() {
             json!({ "sessionUpdate": "tool_call", "toolCallId": format!("t{n}"), "kind": "edit", "rawInput": input }),
         );
     }
-    let beyond = |said: &&Said| matches!(said, Said::Unknown { line } if line.contains("beyond"));
+    let beyond = |said: &&AgentEvent| matches!(said, AgentEvent::Unknown { line } if line.contains("beyond"));
     let beyond = talk.said.iter().filter(beyond).count();
     assert!((30..40).contains(&beyond), "{beyond}");
-    // What is said again takes the place of what was said before, and what has ended makes room.
+    // New information replaces the old, and a tool that has ended frees its memory.
     let mut talk = Talk::at_work();
     for n in 0..40 {
         let call = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "one", "rawInput": { "content": large } });
@@ -1061,11 +1066,14 @@ fn g7_what_is_remembered_about_tools_is_bounded_in_bytes() {
         }
     }
     assert!(
-        !talk.said.iter().any(|said| matches!(said, Said::Unknown { .. })),
+        !talk
+            .said
+            .iter()
+            .any(|said| matches!(said, AgentEvent::Unknown { .. })),
         "{:?}",
         talk.said.len()
     );
-    // A question about more than can be kept is refused, and not judged by a part of it.
+    // A request that is too large to keep is denied, and not judged by a part of it.
     let mut talk = Talk::at_work();
     let answer = talk.permission(json!({ "kind": "edit", "rawInput": (0..200_000).collect::<Vec<u32>>() }));
     assert_ne!(chosen(&answer), "yes");

@@ -1,11 +1,10 @@
-//! The messages, as far as they matter here.
+//! The messages of the protocol, as far as jit uses them.
 //!
-//! Format: JSON-RPC 2.0, one object a line. A request has `id` and `method`, an answer `id` and `result` or `error`, a
-//! notification `method` alone. Ours have the numbers 1, 2, 3, …; the agent's ids may be anything, and are given back as
-//! they came.
+//! Format: JSON-RPC 2.0, one object per line. A request has `id` and `method`, an answer `id` and `result` or `error`,
+//! a notification only `method`. Our ids are 1, 2, 3, …; the agent's ids may be any value and are returned unchanged.
 //!
-//! Every field may be missing or new ones be there. A field of an unexpected type makes the message one that is not
-//! understood.
+//! Fields may be missing, and unknown ones may be present. A field with an unexpected type makes the whole message one
+//! that is not understood.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -15,12 +14,12 @@ use serde::{Deserialize as Read, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// The version of the protocol that is spoken here.
+/// The protocol version that jit speaks.
 pub const VERSION: u64 = 1;
-/// The number of the first request.
+/// The id of the first request.
 pub const FIRST: u64 = 1;
 
-/// Codes of JSON-RPC and of the protocol.
+/// Error codes of JSON-RPC and of the protocol.
 pub const METHOD_NOT_FOUND: i64 = -32601;
 pub const INVALID_PARAMS: i64 = -32602;
 pub const AUTH_REQUIRED: i64 = -32000;
@@ -28,7 +27,7 @@ pub const AUTH_REQUIRED: i64 = -32000;
 pub const PERMISSION: &str = "session/request_permission";
 
 fn line(value: &impl Serialize) -> Vec<u8> {
-    // Values with texts for keys always are JSON.
+    // Cannot fail: all keys are strings.
     let mut bytes = serde_json::to_vec(value).unwrap_or_default();
     bytes.push(b'\n');
     bytes
@@ -51,12 +50,12 @@ pub fn cancel(session: &str) -> Vec<u8> {
     line(&json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": session } }))
 }
 
-/// What is told to the model.
+/// The parameters of `session/prompt`.
 pub fn words(session: &str, text: &str) -> Value {
     json!({ "sessionId": session, "prompt": [{ "type": "text", "text": text }] })
 }
 
-/// Where a session is, and the servers it has; `more` is what the request has besides.
+/// The parameters that open a session: directory, MCP servers, and the id of the session to resume.
 pub fn place(dir: &Path, servers: &Value, session: Option<&str>) -> Value {
     let mut params = json!({ "cwd": dir, "mcpServers": servers });
     if let Some(session) = session {
@@ -66,7 +65,7 @@ pub fn place(dir: &Path, servers: &Value, session: Option<&str>) -> Value {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct RpcAnswer<'a> {
     jsonrpc: &'static str,
     id: &'a RawValue,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,7 +74,7 @@ struct Answer<'a> {
     error: Option<Value>,
 }
 
-/// The answer to a question: one of its options, or none of them, and why.
+/// Answers a permission request: with one of its options, or cancelled, and with the reason.
 pub fn chosen(id: &RawValue, option: Option<&str>, why: Option<&str>) -> Vec<u8> {
     let mut result = match option {
         Some(option) => json!({ "outcome": { "outcome": "selected", "optionId": option } }),
@@ -84,7 +83,7 @@ pub fn chosen(id: &RawValue, option: Option<&str>, why: Option<&str>) -> Vec<u8>
     if let Some(why) = why {
         result["_meta"] = json!({ "jit": { "reason": why } });
     }
-    line(&Answer {
+    line(&RpcAnswer {
         jsonrpc: "2.0",
         id,
         result: Some(result),
@@ -93,7 +92,7 @@ pub fn chosen(id: &RawValue, option: Option<&str>, why: Option<&str>) -> Vec<u8>
 }
 
 pub fn refused(id: &RawValue, code: i64, message: &str) -> Vec<u8> {
-    line(&Answer {
+    line(&RpcAnswer {
         jsonrpc: "2.0",
         id,
         result: None,
@@ -101,7 +100,7 @@ pub fn refused(id: &RawValue, code: i64, message: &str) -> Vec<u8> {
     })
 }
 
-/// What a message is, before it is known what it says.
+/// The envelope of a message.
 #[derive(Debug, Read)]
 pub struct Message<'a> {
     #[serde(borrow, default, deserialize_with = "there")]
@@ -116,19 +115,19 @@ pub struct Message<'a> {
     pub error: Option<&'a RawValue>,
 }
 
-/// `null` is something that is there.
+/// `null` counts as present.
 fn there<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(from).map(Some)
 }
 
-/// A request of which the end is missing, or that is broken: who asks, and for what.
+/// The id and method of a request that is truncated or broken.
 pub fn beginning(line: &[u8]) -> Option<(Box<RawValue>, String)> {
     #[derive(Default)]
-    struct Found {
+    struct RequestHead {
         id: Option<Box<RawValue>>,
         method: Option<String>,
     }
-    struct Into<'a>(&'a mut Found);
+    struct Into<'a>(&'a mut RequestHead);
     impl<'de> Visitor<'de> for Into<'_> {
         type Value = ();
 
@@ -147,9 +146,9 @@ pub fn beginning(line: &[u8]) -> Option<(Box<RawValue>, String)> {
             Ok(())
         }
     }
-    let mut found = Found::default();
+    let mut found = RequestHead::default();
     let mut from = serde_json::Deserializer::from_slice(line);
-    // It does not end, or not well: what was found on the way counts.
+    // The fields before the error are enough.
     let _ = from.deserialize_map(Into(&mut found));
     Some((found.id?, found.method?))
 }
@@ -173,7 +172,7 @@ pub struct Capabilities {
     pub session_capabilities: SessionCapabilities,
 }
 
-/// An object where it is offered.
+/// A capability is an object if it is offered.
 #[derive(Debug, Default, Read)]
 pub struct SessionCapabilities {
     #[serde(default)]
@@ -188,7 +187,7 @@ pub struct AuthMethod {
     pub name: String,
 }
 
-/// A session that was begun, loaded, resumed or forked. Only new ones have an id.
+/// A session that was created, loaded, resumed or forked. Only new ones have an id.
 #[derive(Debug, Default, Read)]
 #[serde(rename_all = "camelCase")]
 pub struct Opened {
@@ -202,19 +201,27 @@ pub struct Opened {
     pub config_options: Option<Vec<ConfigOption>>,
 }
 
+impl Opened {
+    /// The option of this category.
+    pub fn option(&self, category: &str) -> Option<&ConfigOption> {
+        let fits = |option: &&ConfigOption| option.category.as_deref() == Some(category);
+        self.config_options.iter().flatten().find(fits)
+    }
+}
+
 #[derive(Debug, Read)]
 #[serde(rename_all = "camelCase")]
 pub struct Modes {
     #[serde(default)]
-    pub available_modes: Vec<Mode>,
+    pub available_modes: Vec<SessionMode>,
 }
 
 #[derive(Debug, Read)]
-pub struct Mode {
+pub struct SessionMode {
     pub id: String,
 }
 
-/// Not in the protocol any more; some agents still say it.
+/// No longer in the protocol; some agents still send it.
 #[derive(Debug, Read)]
 #[serde(rename_all = "camelCase")]
 pub struct Models {
@@ -289,10 +296,10 @@ pub struct TurnUsage {
     pub cached_write_tokens: u64,
 }
 
-/// Of a notification or a question: whose it is.
+/// The session that a notification or a request is about.
 #[derive(Debug, Read)]
 #[serde(rename_all = "camelCase")]
-pub struct Whose<'a> {
+pub struct SessionParams<'a> {
     #[serde(borrow)]
     pub session_id: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -321,7 +328,7 @@ pub struct Content {
 }
 
 #[derive(Debug, Read)]
-pub struct Plan {
+pub struct PlanUpdate {
     #[serde(default)]
     pub entries: Vec<PlanEntry>,
 }
@@ -348,7 +355,7 @@ pub struct Cost {
     pub currency: String,
 }
 
-/// `tool_call`, `tool_call_update`, and what a question is about: only what changed is said again.
+/// `tool_call`, `tool_call_update`, and the tool of a permission request: updates have only the changed fields.
 #[derive(Debug, Clone, Read)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCall {
@@ -372,7 +379,7 @@ pub struct ToolCall {
 }
 
 impl ToolCall {
-    /// One of which nothing is known yet.
+    /// A tool that is known only by its id.
     pub fn of(id: &str) -> Self {
         Self {
             tool_call_id: id.to_owned(),
@@ -387,7 +394,7 @@ impl ToolCall {
         }
     }
 
-    /// About how many bytes it takes besides itself, its name as a key included.
+    /// Approximate bytes that it occupies besides itself, including its id as a key.
     pub fn weight(&self) -> usize {
         let words = [&self.title, &self.name, &self.kind, &self.status];
         let words: usize = words.iter().filter_map(|word| Some(word.as_ref()?.len())).sum();
@@ -404,7 +411,7 @@ impl ToolCall {
     }
 }
 
-/// About how many bytes a value takes. A number of one digit takes as much as one of twenty.
+/// Approximate bytes that a value occupies. Numbers of any length occupy the same.
 fn weight(value: &Value) -> usize {
     let more = match value {
         Value::String(text) => text.len(),
@@ -463,7 +470,7 @@ pub struct Failure {
     pub data: Value,
 }
 
-/// A number of tokens; what is none, or less than none, is no tokens.
+/// A token count; anything else, and negative numbers, count as zero.
 fn count<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     let value = Value::deserialize(from)?;
     let rounded = || {

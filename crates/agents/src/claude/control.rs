@@ -1,29 +1,30 @@
-//! What is said both ways beside the conversation: questions, each with a number, and their answers.
+//! Control messages in both directions beside the conversation: requests with an id, and their answers.
 //!
-//! Format, one JSON object a line:
+//! Format, one JSON object per line:
 //!
-//! - `{"type":"control_request","request_id":…,"request":{"subtype":…}}`, from us `initialize`, `get_usage`, `interrupt`;
-//!   from Claude Code `hook_callback` (a tool is about to be used) and `can_use_tool` (it would ask its user);
+//! - `{"type":"control_request","request_id":…,"request":{"subtype":…}}`: jit sends `initialize`, `get_usage` and
+//!   `interrupt`; Claude Code sends `hook_callback` (before each use of a tool) and `can_use_tool` (it would ask its
+//!   user);
 //! - `{"type":"control_response","response":{"subtype":"success","request_id":…,"response":{…}}}`, or
 //!   `"subtype":"error"` with `error`;
-//! - `{"type":"user","message":{"role":"user","content":…}}`: what it is told.
+//! - `{"type":"user","message":{"role":"user","content":…}}`: the prompt.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::super::Permission;
+use crate::ask::Permission;
 use crate::hooks::{Program, answer};
 
-/// Our name for the call back before a tool.
+/// The id of our callback before each use of a tool.
 pub const BEFORE_TOOL: &str = "before-tool";
-/// The number of the first question about what was used.
+/// The id of the first request for usage.
 pub const FIRST_USAGE: &str = "usage-0";
-/// How long Claude Code waits for our answer about a tool, in seconds. Then it would go on without it.
+/// Seconds that Claude Code waits for our answer about a tool. After that it continues without it.
 const PATIENCE: u32 = 300;
 
 fn line(value: &impl Serialize) -> Vec<u8> {
-    // Values with texts for keys always are JSON.
+    // Cannot fail: all keys are strings.
     let mut bytes = serde_json::to_vec(value).unwrap_or_default();
     bytes.push(b'\n');
     bytes
@@ -33,8 +34,8 @@ fn request(id: &str, request: &Value) -> Vec<u8> {
     line(&json!({ "type": "control_request", "request_id": id, "request": request }))
 }
 
-/// What it finds on its standard input at first. A resumed session is asked for its costs before it is told anything:
-/// what comes later is this attempt's.
+/// The first input. A resumed session is asked for its usage before it gets the prompt, so that only later usage counts
+/// for this attempt.
 pub fn opening(prompt: &str, resumed: bool) -> Vec<u8> {
     let hooks = json!({ "PreToolUse": [{
         "matcher": null, "hookCallbackIds": [BEFORE_TOOL], "timeout": PATIENCE,
@@ -54,7 +55,7 @@ pub fn told(prompt: &str) -> Vec<u8> {
     }))
 }
 
-/// What has been used so far. Without the rest of what it could tell, which it would read all transcripts for.
+/// Asks for the usage so far. Skips the statistics for which Claude Code would read all transcripts.
 pub fn usage(id: &str) -> Vec<u8> {
     request(id, &json!({ "subtype": "get_usage", "skip_behaviors": true }))
 }
@@ -63,7 +64,7 @@ pub fn interrupt() -> Vec<u8> {
     request("interrupt", &json!({ "subtype": "interrupt" }))
 }
 
-/// The answer about a tool that is to be used: what the installed hook would print.
+/// Answers a callback before a tool: the same document that the installed hook would print.
 pub fn before_tool(id: &str, permission: &Permission) -> Vec<u8> {
     answer(
         id,
@@ -75,7 +76,7 @@ pub fn before_tool(id: &str, permission: &Permission) -> Vec<u8> {
     )
 }
 
-/// The answer to what it would ask its user. An allowed tool gets its input back as it was.
+/// Answers a question for the user. An allowed tool gets its input back unchanged.
 pub fn can_use_tool(id: &str, input: &RawValue, permission: &Permission) -> Vec<u8> {
     #[derive(Serialize)]
     struct Allow<'a> {
@@ -97,20 +98,20 @@ pub fn can_use_tool(id: &str, input: &RawValue, permission: &Permission) -> Vec<
 
 fn answer(id: &str, response: &impl Serialize) -> Vec<u8> {
     #[derive(Serialize)]
-    struct Line<'a, T> {
+    struct ControlResponse<'a, T> {
         #[serde(rename = "type")]
         kind: &'static str,
-        response: Response<'a, T>,
+        response: ResponseBody<'a, T>,
     }
     #[derive(Serialize)]
-    struct Response<'a, T> {
+    struct ResponseBody<'a, T> {
         subtype: &'static str,
         request_id: &'a str,
         response: &'a T,
     }
-    line(&Line {
+    line(&ControlResponse {
         kind: "control_response",
-        response: Response {
+        response: ResponseBody {
             subtype: "success",
             request_id: id,
             response,
@@ -118,7 +119,7 @@ fn answer(id: &str, response: &impl Serialize) -> Vec<u8> {
     })
 }
 
-/// For a question that is not understood: without any answer it would wait for ever.
+/// Answers a request that is not understood. Without an answer Claude Code would wait forever.
 pub fn refuse(id: &str, why: &str) -> Vec<u8> {
     line(&json!({
         "type": "control_response",

@@ -1,7 +1,7 @@
-//! What Claude Code prints, as far as it matters here.
+//! The types of Claude Code's output, as far as jit uses them.
 //!
-//! Every field may be missing or new ones be there; the order of fields means nothing. A field of an unexpected type
-//! makes the line one that is not understood, never an error.
+//! Fields may be missing, unknown ones may be present, and their order has no meaning. A field with an unexpected type
+//! makes the line one that is not understood, and is never an error.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// Enough of a line to tell what it is.
+/// Enough of a line to recognize its type.
 #[derive(Debug, Deserialize)]
-pub struct Head<'a> {
+pub struct LineHead<'a> {
     #[serde(rename = "type", borrow)]
     pub kind: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -63,7 +63,7 @@ pub struct PermissionDenied {
     pub message: String,
 }
 
-/// `assistant`: one part of a message of the model. The parts of a message have one id.
+/// `assistant`: one part of a message of the model. All parts of a message have the same id.
 #[derive(Debug, Deserialize)]
 pub struct Assistant<'a> {
     #[serde(borrow)]
@@ -80,7 +80,7 @@ pub struct Message<'a> {
     pub usage: Option<Usage>,
 }
 
-/// A part of a message, the model's or a tool's.
+/// A part of a message of the model or of a tool.
 #[derive(Debug, Deserialize)]
 pub struct Part<'a> {
     #[serde(rename = "type")]
@@ -96,11 +96,11 @@ pub struct Part<'a> {
     pub is_error: Option<bool>,
 }
 
-/// `user`: what came of tools.
+/// `user`: results of tools.
 #[derive(Debug, Deserialize)]
 pub struct User<'a> {
     #[serde(borrow)]
-    pub message: Told<'a>,
+    pub message: UserMessage<'a>,
     #[serde(default, rename = "isReplay")]
     pub is_replay: bool,
     #[serde(default)]
@@ -108,8 +108,8 @@ pub struct User<'a> {
 }
 
 #[derive(Debug, Deserialize)]
-pub struct Told<'a> {
-    /// A text, or parts.
+pub struct UserMessage<'a> {
+    /// A string, or parts.
     #[serde(borrow)]
     pub content: &'a RawValue,
 }
@@ -117,15 +117,15 @@ pub struct Told<'a> {
 #[derive(Debug, Deserialize)]
 pub struct ResultMeta {
     pub id: Option<String>,
-    pub permission_decision: Option<Decision>,
+    pub permission_decision: Option<PermissionDecision>,
 }
 
 #[derive(Debug, Deserialize)]
-pub struct Decision {
+pub struct PermissionDecision {
     pub decision: Option<String>,
 }
 
-/// Tokens of one call, as the API counts them.
+/// Tokens of one API call.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub struct Usage {
     #[serde(default, deserialize_with = "count")]
@@ -138,7 +138,7 @@ pub struct Usage {
     pub output_tokens: u64,
 }
 
-/// `stream_event`: the API's own events, where they were asked for.
+/// `stream_event`: events of the API, if they were requested.
 #[derive(Debug, Deserialize)]
 pub struct StreamEvent {
     pub event: ApiEvent,
@@ -152,7 +152,7 @@ pub struct ApiEvent {
     pub usage: Option<Usage>,
 }
 
-/// All calls to one model.
+/// The sum of all calls to one model.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelUsage {
@@ -175,7 +175,7 @@ pub type ModelUsages = BTreeMap<String, ModelUsage>;
 pub struct Outcome<'a> {
     #[serde(default)]
     pub subtype: String,
-    /// Where it is missing nothing is known to be well.
+    /// If it is missing, the result counts as an error.
     pub is_error: Option<bool>,
     pub terminal_reason: Option<String>,
     pub result: Option<String>,
@@ -247,7 +247,7 @@ pub struct Response<'a> {
 #[derive(Debug, Deserialize)]
 pub struct UsageAnswer {
     pub session: SessionUsage,
-    /// It looked up what is left of a subscription, which may have meant asking over the network.
+    /// Claude Code looked up the rest of a subscription, perhaps over the network.
     #[serde(default)]
     pub rate_limits_available: bool,
 }
@@ -260,7 +260,7 @@ pub struct SessionUsage {
     pub model_usage: ModelUsages,
 }
 
-/// A number of tokens; `null` is none.
+/// A token count; `null` counts as zero.
 fn count<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     Option::<u64>::deserialize(from).map(Option::unwrap_or_default)
 }

@@ -1,16 +1,16 @@
-//! Decisions of several rules about one step, put together.
+//! Combines the decisions of several rules about one tool call.
 
 use std::fmt;
 
-/// What a rule does when it applies.
+/// The effect of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mode {
+pub enum RuleMode {
     Off,
     Warn,
     Deny,
 }
 
-impl Mode {
+impl RuleMode {
     pub const WORDS: &[&str] = &["deny", "warn", "off"];
 
     pub fn of(word: &str) -> Self {
@@ -22,7 +22,7 @@ impl Mode {
     }
 }
 
-/// One thing that a rule has against a step: what is wrong, and what to do instead.
+/// The objection of one rule: what is wrong, and what to do instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Objection {
     pub what: String,
@@ -44,19 +44,19 @@ impl fmt::Display for Objection {
     }
 }
 
-/// What is said about a step. The strongest mode counts; every objection is told.
+/// The combined decision. The strictest mode applies; all objections are reported.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct HookDecision {
     denied: bool,
     objections: Vec<Objection>,
 }
 
-impl Verdict {
-    pub fn add(&mut self, mode: Mode, objection: Objection) {
-        if mode == Mode::Off || self.objections.contains(&objection) {
+impl HookDecision {
+    pub fn add(&mut self, mode: RuleMode, objection: Objection) {
+        if mode == RuleMode::Off || self.objections.contains(&objection) {
             return;
         }
-        self.denied |= mode == Mode::Deny;
+        self.denied |= mode == RuleMode::Deny;
         self.objections.push(objection);
     }
 
@@ -64,7 +64,7 @@ impl Verdict {
         self.denied
     }
 
-    /// What the agent is told; `None` where there is nothing to say.
+    /// The message for the agent. `None` without objections.
     pub fn text(&self) -> Option<String> {
         if self.objections.is_empty() {
             return None;

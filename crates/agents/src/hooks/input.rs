@@ -1,12 +1,12 @@
-//! What an agent's program says about a step, whoever it is, as one [`ToolCall`].
+//! Parses the hook input of any agent program into one [`ToolCall`].
 //!
 //! What must hold:
-//! - a document that is broken, cut off, too large, or lacks what its event needs is an error that says which;
-//! - large contents (a file to be written) are skipped, not kept: 10 MB take as long as reading them;
-//! - which files a tool writes is taken from its input by its name; a tool that is not known is [`Act::Unknown`].
+//! - a document that is broken, truncated, too large, or lacks a field that its event needs is an error that says so;
+//! - large values (the content of a file) are skipped, not copied: 10 MB take as long as reading them;
+//! - the name of the tool decides which input fields are files that it writes; an unknown tool is [`Act::Unknown`].
 //!
 //! Format: JSON with `session_id`, `cwd`, `hook_event_name`, `tool_name`, `tool_input`, `stop_hook_active`. Claude Code
-//! sends absolute paths, Gemini CLI relative ones too. Codex sends patches as text.
+//! sends absolute paths, Gemini CLI also relative ones. Codex sends patches as text.
 
 use std::borrow::Cow;
 use std::io::{self, Read};
@@ -15,15 +15,15 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Event, Program};
+use super::{HookEvent, Program};
 
-/// The largest document that is read.
+/// Maximum bytes of a document.
 const LARGEST: u64 = 64 << 20;
 
-/// What a tool is about to do, as far as it can be told.
+/// The effect of a tool, as far as its input shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
-    /// Writes these files, as the agent named them.
+    /// Writes these files, named as in the input.
     Write(Vec<PathBuf>),
     /// Runs this command line.
     Run(String),
@@ -34,14 +34,14 @@ pub enum Act {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCall {
-    pub event: Event,
+    pub event: HookEvent,
     /// The agent program's own id of its session.
     pub session: Option<String>,
-    /// Where the agent is at this moment; a command may have its own folder.
+    /// The agent's current directory, or the directory that the command names.
     pub cwd: Option<PathBuf>,
     pub tool: String,
     pub act: Act,
-    /// The agent goes on because a hook asked it to: asking again would never end.
+    /// The agent continues because a hook asked it to. Asking again would never end.
     pub asked_before: bool,
 }
 
@@ -75,7 +75,7 @@ struct Document<'a> {
     stop_hook_active: Option<bool>,
 }
 
-/// The parts of a tool's input that say what it touches. All else is passed over.
+/// The fields of a tool's input that name files and commands. All others are skipped.
 #[derive(Deserialize, Default)]
 struct ToolInput<'a> {
     #[serde(borrow, default)]
@@ -84,12 +84,12 @@ struct ToolInput<'a> {
     notebook_path: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     command: Option<Cow<'a, str>>,
-    /// Gemini's folder of a command.
+    /// Gemini's directory of a command.
     #[serde(borrow, default, alias = "directory")]
     dir_path: Option<Cow<'a, str>>,
 }
 
-/// Reads all of it, up to the limit.
+/// Reads everything, up to the limit.
 pub fn slurp(from: impl Read) -> Result<Vec<u8>, BadInput> {
     let mut bytes = Vec::new();
     from.take(LARGEST + 1).read_to_end(&mut bytes)?;
@@ -99,7 +99,7 @@ pub fn slurp(from: impl Read) -> Result<Vec<u8>, BadInput> {
     }
 }
 
-pub fn parse(program: Program, event: Event, bytes: &[u8]) -> Result<ToolCall, BadInput> {
+pub fn parse(program: Program, event: HookEvent, bytes: &[u8]) -> Result<ToolCall, BadInput> {
     let document: Document<'_> =
         serde_json::from_slice(bytes).map_err(|error| BadInput::Json(error.to_string()))?;
     if let Some(described) = document.hook_event_name.as_deref()
@@ -122,7 +122,7 @@ pub fn parse(program: Program, event: Event, bytes: &[u8]) -> Result<ToolCall, B
         act: Act::Harmless,
         asked_before: document.stop_hook_active.unwrap_or(false),
     };
-    if !matches!(event, Event::BeforeTool | Event::AfterTool) {
+    if !matches!(event, HookEvent::BeforeTool | HookEvent::AfterTool) {
         return Ok(call);
     }
     if call.tool.is_empty() {
@@ -133,11 +133,11 @@ pub fn parse(program: Program, event: Event, bytes: &[u8]) -> Result<ToolCall, B
     Ok(call)
 }
 
-/// A step that somebody was told of in another way than by a document: `input` is the tool's, as JSON.
+/// A tool call that did not arrive as a hook document. `input` is the tool's input as JSON.
 pub fn before(program: Program, tool: &str, input: &str, cwd: Option<PathBuf>) -> Result<ToolCall, BadInput> {
     let (act, cwd) = act(program, tool, Some(input), cwd)?;
     Ok(ToolCall {
-        event: Event::BeforeTool,
+        event: HookEvent::BeforeTool,
         session: None,
         cwd,
         tool: tool.to_owned(),
@@ -202,7 +202,7 @@ pub fn patched(patch: &str) -> Vec<PathBuf> {
     files.map(|name| Path::new(name.trim()).to_owned()).collect()
 }
 
-/// Tools that change no files of the repository, or only by asking for other tools.
+/// Tools that change no files of the repository, or only through other tools.
 fn harmless(program: Program, tool: &str) -> bool {
     match program {
         Program::Claude => matches!(
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     fn read(program: Program, document: &Value) -> Result<ToolCall, BadInput> {
-        parse(program, Event::BeforeTool, document.to_string().as_bytes())
+        parse(program, HookEvent::BeforeTool, document.to_string().as_bytes())
     }
 
     fn write(path: &str) -> Act {
@@ -325,7 +325,7 @@ mod tests {
                 Act::Run("ls".into()),
             ),
         ] {
-            let event = Event::BeforeTool.name(program);
+            let event = HookEvent::BeforeTool.name(program);
             let document = json!({
                 "session_id": "s", "cwd": "/r", "hook_event_name": event, "tool_name": tool, "tool_input": input,
             });
@@ -378,12 +378,12 @@ mod tests {
             b"{\"tool_name\":\"Edit\",\"tool_name\":\"Read\"}",
         ] {
             assert!(
-                parse(Program::Claude, Event::BeforeTool, bytes).is_err(),
+                parse(Program::Claude, HookEvent::BeforeTool, bytes).is_err(),
                 "{bytes:?}"
             );
         }
         let deep = "[".repeat(100_000);
-        assert!(parse(Program::Claude, Event::BeforeTool, deep.as_bytes()).is_err());
+        assert!(parse(Program::Claude, HookEvent::BeforeTool, deep.as_bytes()).is_err());
     }
 
     #[test]
@@ -401,7 +401,7 @@ mod tests {
     #[test]
     fn f9_other_moments_need_no_tool() {
         let document = json!({ "session_id": "s", "stop_hook_active": true });
-        let call = parse(Program::Codex, Event::Stop, document.to_string().as_bytes()).expect("a call");
+        let call = parse(Program::Codex, HookEvent::Stop, document.to_string().as_bytes()).expect("a call");
         assert!(call.asked_before);
         assert_eq!(call.act, Act::Harmless);
     }

@@ -48,19 +48,19 @@ impl FromStr for Program {
     }
 }
 
-/// When a hook is called. The names are Claude Code's; the others have their own for the same moments.
+/// When a hook is called. The names are those of Claude Code; other programs have their own names for the same events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
+pub enum HookEvent {
     BeforeTool,
     AfterTool,
     SessionStart,
-    /// The user has said something.
+    /// The user has sent a prompt.
     Prompt,
     Stop,
     SessionEnd,
 }
 
-impl Event {
+impl HookEvent {
     pub const ALL: [Self; 6] = [
         Self::BeforeTool,
         Self::AfterTool,
@@ -70,7 +70,7 @@ impl Event {
         Self::SessionEnd,
     ];
 
-    /// What this program calls it.
+    /// This program's name of the event.
     pub fn name(self, program: Program) -> &'static str {
         match (self, program) {
             (Self::BeforeTool, Program::Gemini) => "BeforeTool",

@@ -1,18 +1,19 @@
-//! Registers the hook in an agent program's settings, and takes it out again (F9).
+//! Adds jit's hook to the settings of an agent program, and removes it again (F9).
 //!
 //! What must hold:
-//! - nothing else in the file changes: it is edited as text, and order, blanks and unknown keys stay;
-//! - registering twice is registering once; taking out what was registered gives the file back to the byte, and removes
-//!   it only if it was made for the hook;
-//! - a file that is not what it should be is not touched.
+//! - nothing else in the file changes: it is edited as text; order, whitespace and unknown keys stay;
+//! - adding twice equals adding once. Removing the hook restores the file byte for byte, and deletes the file only if
+//!   it was created for the hook;
+//! - a file with an unexpected structure stays unchanged.
 //!
-//! How that is known without a note elsewhere: what is put into something empty that was there already begins directly
-//! behind its bracket, `{"hooks": …`; brackets of our own have a blank behind them. Whoever lays the file out anew in
-//! between gets it back laid out anew, without what is empty then.
+//! Removing works without notes elsewhere, because whitespace tells who created an object. If an empty object existed
+//! before, jit's member follows its bracket directly: `{"hooks": …`. Brackets that jit creates are followed by
+//! whitespace. If someone reformats the file in between, removing keeps the new format and drops objects that become
+//! empty.
 //!
 //! Format: all three programs have `{"hooks": {"<event>": [{"matcher": …, "hooks": [{"type": "command", …}]}]}}`.
 //!
-//! Limitations: comments in settings are not JSON; such a file is refused, and is to be edited by hand.
+//! Limitations: a file with comments is not JSON and is refused; the user edits it by hand.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -23,14 +24,14 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Event, Program};
+use super::{HookEvent, Program};
 
-/// Whose settings.
+/// The scope of a settings file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// Of everybody who works in this repository, once it is committed.
+    /// All users of this repository, once the file is committed.
     Project,
-    /// Of this user, in every repository.
+    /// This user, in all repositories.
     User,
 }
 
@@ -42,7 +43,7 @@ pub enum BadSettings {
     Shape(String, &'static str),
 }
 
-/// The file that this program reads; `None` where there is no home.
+/// The settings file of this program. `None` if there is no home directory.
 pub fn file(
     program: Program,
     reach: Reach,
@@ -65,14 +66,14 @@ pub fn file(
     Some(folder.join(name))
 }
 
-/// The settings with the hook in them; `jit` is how the program is called.
+/// The settings with the hook. `jit` is the command that starts jit.
 pub fn with_hook(text: Option<&str>, program: Program, jit: &str) -> Result<String, BadSettings> {
     let others = match text {
         Some(text) => without_hook(text)?,
         None => None,
     };
     let mut text = others.unwrap_or_default();
-    for event in Event::ALL {
+    for event in HookEvent::ALL {
         let (name, group) = (event.name(program), group(program, event, jit));
         text = match text.is_empty() {
             true => format!(
@@ -85,32 +86,32 @@ pub fn with_hook(text: Option<&str>, program: Program, jit: &str) -> Result<Stri
     Ok(text)
 }
 
-/// The settings without the hook; `None` where they were made for it.
+/// The settings without the hook. `None` if the file was created for the hook.
 pub fn without_hook(text: &str) -> Result<Option<String>, BadSettings> {
     let mut text = text.to_owned();
     loop {
         match without_one(&text)? {
-            Less::Same => return Ok(Some(text)),
-            Less::Text(less) => text = less,
-            Less::Nothing => return Ok(None),
+            Removal::Same => return Ok(Some(text)),
+            Removal::Text(less) => text = less,
+            Removal::Nothing => return Ok(None),
         }
     }
 }
 
-/// Whether the hook is called before tools.
+/// Whether the settings contain the hook.
 pub fn has_hook(text: &str) -> bool {
     without_hook(text).is_ok_and(|without| without.as_deref() != Some(text))
 }
 
-/// What is left of settings after one of our commands was taken out.
-enum Less {
+/// The settings after one of our commands was removed.
+enum Removal {
     /// There was none.
     Same,
     Text(String),
     Nothing,
 }
 
-/// Which tools it is called for.
+/// The pattern of tools that the hook is called for.
 pub fn matcher(program: Program) -> &'static str {
     match program {
         Program::Claude => "Edit|Write|MultiEdit|NotebookEdit|Bash|Monitor|PowerShell",
@@ -125,11 +126,11 @@ pub fn asks_about(program: Program, tool: &str) -> bool {
     matcher.split('|').any(|name| name == tool)
 }
 
-fn group(program: Program, event: Event, jit: &str) -> Value {
+fn group(program: Program, event: HookEvent, jit: &str) -> Value {
     let name = event.name(program);
     let secs = match (program, event) {
-        // Codex allows no more there.
-        (Program::Codex, Event::SessionEnd) => 3,
+        // The longest time that Codex allows there.
+        (Program::Codex, HookEvent::SessionEnd) => 3,
         _ => 15,
     };
     let timeout = match program {
@@ -142,13 +143,13 @@ fn group(program: Program, event: Event, jit: &str) -> Value {
         handler["name"] = json!("jit");
     }
     let mut group = json!({ "hooks": [handler] });
-    if matches!(event, Event::BeforeTool | Event::AfterTool) {
+    if matches!(event, HookEvent::BeforeTool | HookEvent::AfterTool) {
         group["matcher"] = json!(matcher(program));
     }
     group
 }
 
-/// Whether a command is one of ours, wherever jit was at that time.
+/// Whether a command is one of ours, for any path of jit.
 fn is_ours(command: &str) -> bool {
     let Some((program, args)) = command.split_once(" hooks agent ") else {
         return false;
@@ -158,11 +159,11 @@ fn is_ours(command: &str) -> bool {
     known && program.rsplit('/').next() == Some("jit")
 }
 
-/// An object or array in a text, with where its parts stand.
-struct Node {
+/// An object or array in a text, with the ranges of its parts.
+struct JsonNode {
     open: usize,
     close: usize,
-    /// Names (empty in arrays) and values.
+    /// Names (empty in arrays) and ranges of values.
     parts: Vec<(String, Range<usize>)>,
 }
 
@@ -191,7 +192,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
-impl Node {
+impl JsonNode {
     fn read(text: &str, span: Range<usize>, name: &str) -> Result<Self, BadSettings> {
         let part = text.get(span.clone()).unwrap_or_default();
         let skipped = part.len() - part.trim_start().len();
@@ -220,20 +221,20 @@ impl Node {
         Ok(Self { open, close, parts })
     }
 
-    /// Whether there is no blank behind its bracket.
+    /// Whether no whitespace follows the opening bracket.
     fn is_tight(&self, text: &str) -> bool {
         let behind = text.get(self.open + 1..).and_then(|rest| rest.chars().next());
         behind.is_some_and(|c| !c.is_whitespace())
     }
 
     fn child(&self, text: &str, name: &str) -> Result<Option<Self>, BadSettings> {
-        // Of several the last one counts, in every program that reads JSON.
+        // If a name occurs twice, the last one applies, in every program that reads JSON.
         let span = self.parts.iter().rfind(|(known, _)| known == name);
         span.map(|(_, span)| Self::read(text, span.clone(), name))
             .transpose()
     }
 
-    /// The text without the part with this number.
+    /// The text without part `n`.
     fn cut(&self, text: &str, n: usize) -> String {
         let end = |n: usize| self.parts.get(n).map_or(self.close, |(_, span)| span.end);
         let after_blanks = |from: usize, extra: &[char]| {
@@ -253,11 +254,11 @@ impl Node {
         text
     }
 
-    /// The text with one more part at the end of this object or list, which lies so deep in the document.
+    /// The text with one more part at the end of this object or array. `depth` is its nesting depth in the document.
     fn append(&self, text: &str, name: Option<&str>, value: &Value, depth: usize) -> String {
         let before = |at: usize| text.get(self.open + 1..at).unwrap_or_default();
         let first = self.parts.first().map(|(_, span)| before(span.start));
-        // The blanks that stand before the first part are used before ours too.
+        // Use the same whitespace as before the first part.
         let blanks = match first {
             Some(first) => first
                 .split_once(|c: char| !c.is_whitespace())
@@ -282,7 +283,7 @@ fn member(name: &str, value: &Value, blanks: &str) -> String {
     format!("{}: {}", json!(name), rendered(value, blanks))
 }
 
-/// On lines that are indented like the one before which these blanks stand, or on one line; a blank behind each bracket.
+/// Indented like the line that this whitespace begins, or on one line; whitespace follows each bracket.
 fn rendered(value: &Value, blanks: &str) -> String {
     match blanks.rsplit_once('\n') {
         Some((_, indent)) => {
@@ -309,14 +310,14 @@ fn on_one_line(value: &Value) -> String {
     }
 }
 
-fn object(node: &Node, text: &str, name: &str) -> Result<(), BadSettings> {
+fn object(node: &JsonNode, text: &str, name: &str) -> Result<(), BadSettings> {
     match text.as_bytes().get(node.open) {
         Some(b'{') => Ok(()),
         _ => Err(BadSettings::Shape(name.to_owned(), "an object")),
     }
 }
 
-fn list(node: &Node, text: &str, name: &str) -> Result<(), BadSettings> {
+fn list(node: &JsonNode, text: &str, name: &str) -> Result<(), BadSettings> {
     match text.as_bytes().get(node.open) {
         Some(b'[') => Ok(()),
         _ => Err(BadSettings::Shape(name.to_owned(), "a list")),
@@ -324,7 +325,7 @@ fn list(node: &Node, text: &str, name: &str) -> Result<(), BadSettings> {
 }
 
 fn add(text: &str, event: &str, group: &Value) -> Result<String, BadSettings> {
-    let top = Node::read(text, 0..text.len(), "it")?;
+    let top = JsonNode::read(text, 0..text.len(), "it")?;
     object(&top, text, "all")?;
     let Some(hooks) = top.child(text, "hooks")? else {
         return Ok(top.append(text, Some("hooks"), &json!({ event: [group] }), 0));
@@ -337,21 +338,21 @@ fn add(text: &str, event: &str, group: &Value) -> Result<String, BadSettings> {
     Ok(groups.append(text, None, group, 2))
 }
 
-/// Takes one of our commands out, and whatever of our own is empty without it.
-fn without_one(text: &str) -> Result<Less, BadSettings> {
-    let top = Node::read(text, 0..text.len(), "it")?;
+/// Removes one of our commands, and all objects of ours that become empty.
+fn without_one(text: &str) -> Result<Removal, BadSettings> {
+    let top = JsonNode::read(text, 0..text.len(), "it")?;
     object(&top, text, "all")?;
     let Some(hooks_at) = top.parts.iter().rposition(|(name, _)| name == "hooks") else {
-        return Ok(Less::Same);
+        return Ok(Removal::Same);
     };
     let Some(hooks) = top.child(text, "hooks")? else {
-        return Ok(Less::Same);
+        return Ok(Removal::Same);
     };
     object(&hooks, text, "hooks")?;
     for (event_at, (event, span)) in hooks.parts.iter().enumerate() {
-        let groups = Node::read(text, span.clone(), event)?;
+        let groups = JsonNode::read(text, span.clone(), event)?;
         for (group_at, (_, span)) in groups.parts.iter().enumerate() {
-            let group = Node::read(text, span.clone(), event)?;
+            let group = JsonNode::read(text, span.clone(), event)?;
             let Some(handlers) = group.child(text, "hooks")? else {
                 continue;
             };
@@ -361,21 +362,21 @@ fn without_one(text: &str) -> Result<Less, BadSettings> {
                 if !handler["command"].as_str().is_some_and(is_ours) {
                     continue;
                 }
-                // The outermost thing of ours that would be left empty goes as a whole.
-                // Laid out anew, nothing can be said about what was there.
+                // Removes the outermost object of ours that would become empty. After reformatting it is unknown which
+                // objects existed before, so all empty ones are removed.
                 let as_written = !group.is_tight(text);
-                let stays = |node: &Node| node.parts.len() > 1 || (as_written && node.is_tight(text));
+                let stays = |node: &JsonNode| node.parts.len() > 1 || (as_written && node.is_tight(text));
                 return Ok(match () {
-                    () if handlers.parts.len() > 1 => Less::Text(handlers.cut(text, handler_at)),
-                    () if stays(&groups) => Less::Text(groups.cut(text, group_at)),
-                    () if stays(&hooks) => Less::Text(hooks.cut(text, event_at)),
-                    () if stays(&top) => Less::Text(top.cut(text, hooks_at)),
-                    () => Less::Nothing,
+                    () if handlers.parts.len() > 1 => Removal::Text(handlers.cut(text, handler_at)),
+                    () if stays(&groups) => Removal::Text(groups.cut(text, group_at)),
+                    () if stays(&hooks) => Removal::Text(hooks.cut(text, event_at)),
+                    () if stays(&top) => Removal::Text(top.cut(text, hooks_at)),
+                    () => Removal::Nothing,
                 });
             }
         }
     }
-    Ok(Less::Same)
+    Ok(Removal::Same)
 }
 
 #[cfg(test)]
@@ -387,7 +388,7 @@ mod tests {
         for program in Program::ALL {
             let after = with_hook(Some(before), program, "jit").expect(before);
             let value: Value = serde_json::from_str(&after).expect("JSON");
-            for event in Event::ALL {
+            for event in HookEvent::ALL {
                 let groups = value["hooks"][event.name(program)].as_array().expect("a list");
                 let ours: Vec<_> = groups
                     .iter()

@@ -1,32 +1,32 @@
-//! Reads a shell command line far enough to see which programs it runs, with which words, and which files it writes.
+//! Parses a shell command line far enough to see which programs it runs, with which words, and which files it writes.
 //!
 //! What must hold:
-//! - quotes, escapes, comments, here-documents, redirections, pipes, lists, subshells and substitutions are told apart as
-//!   a POSIX shell (and bash, where agents use it) does; every command inside a substitution is found too;
-//! - a word that depends on anything but the text (variables, substitutions) is marked: [`Word::known`] is false, and
-//!   plain variables in it are listed, for whoever knows their values;
-//! - lists in braces (`a{b,c}`) come out as the words they stand for;
-//! - what cannot be read is an error, never a guess; every input ends, however deep or long.
+//! - quotes, escapes, comments, here-documents, redirections, pipes, lists, subshells and substitutions are recognized
+//!   as in a POSIX shell, and in bash where agents use it; commands inside a substitution are found too;
+//! - a word that depends on more than the text (variables, substitutions) is marked: [`Word::known`] is false. Its
+//!   plain variables are listed, for callers that know their values;
+//! - brace lists (`a{b,c}`) become the words they stand for;
+//! - a line that cannot be parsed is an error, never a guess. Parsing always ends, for any depth and length.
 //!
-//! Limitations: keywords (`if`, `do`, `{`) come out as words of commands, for whoever reads them to skip; aliases,
-//! functions are not followed; `case` patterns look like commands that run nothing.
+//! Limitations: keywords (`if`, `do`, `{`) become words of commands, and callers skip them. Aliases and functions are
+//! not followed. `case` patterns look like commands that run nothing.
 
-/// Deeper nesting than anybody writes.
+/// Maximum nesting depth. Real command lines are far less deep.
 const DEEPEST: usize = 40;
-/// More words than anybody means by one in braces.
+/// Maximum number of words of one brace list.
 const MOST_WORDS: usize = 256;
-/// Longer than a command line that a person or a model means.
+/// Maximum bytes of a command line.
 const LONGEST: usize = 1 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Word {
-    /// Without quotes; what is not known stands as it was written.
+    /// Without quotes. Unknown parts are written as in the command line.
     pub text: String,
-    /// Whether the text says all of it.
+    /// Whether the text is the whole word.
     pub known: bool,
     /// The variables in it.
     pub variables: Vec<Variable>,
-    /// Something in it is neither text nor a plain variable.
+    /// Some part is neither text nor a plain variable.
     pub hidden: bool,
 }
 
@@ -39,7 +39,7 @@ impl Word {
         }
     }
 
-    /// A word of which nothing is known but what it was written as.
+    /// A word that is known only as it was written.
     pub fn unknown(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -48,7 +48,7 @@ impl Word {
         }
     }
 
-    /// A part of this word, as little known as the whole.
+    /// A part of this word; known only if the whole word is.
     pub fn part(&self, text: &str) -> Self {
         match self.known {
             true => Self::plain(text),
@@ -66,17 +66,17 @@ pub struct Variable {
     pub quoted: bool,
 }
 
-/// One program with its words.
+/// One program with its words: a "simple command" in the shell's grammar.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Simple {
     pub words: Vec<Word>,
-    /// Files that output is sent to.
+    /// Files that its output is redirected to.
     pub writes: Vec<Word>,
-    /// Its standard input is a text that may itself be commands: a pipe, or a here-document.
+    /// Whether its standard input may itself be commands: a pipe or a here-document.
     pub fed: bool,
-    /// That text, where it stands in the command line.
+    /// That input, if it is part of the command line.
     pub input: Option<Word>,
-    /// The here-document that it comes from.
+    /// The number of the here-document that it comes from.
     document: Option<usize>,
 }
 
@@ -89,11 +89,11 @@ impl Simple {
     }
 }
 
-/// A command line in the order it is written.
+/// A part of a command line, in the order of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
     Run(Simple),
-    /// What follows, up to the matching [`Item::Leave`], changes no folder outside.
+    /// A directory change between this and the matching [`Item::Leave`] has no effect outside.
     Enter,
     Leave,
 }
@@ -112,7 +112,7 @@ pub fn read(text: &str) -> Result<Vec<Item>, Unreadable> {
     if text.len() > LONGEST {
         return Err(Unreadable::Long);
     }
-    let mut reader = Reader {
+    let mut reader = ShellReader {
         text: text.as_bytes(),
         at: 0,
         items: Vec::new(),
@@ -120,8 +120,8 @@ pub fn read(text: &str) -> Result<Vec<Item>, Unreadable> {
         announced: 0,
         bodies: Vec::new(),
     };
-    reader.commands(End::Text, 0)?;
-    let Reader {
+    reader.commands(Terminator::Text, 0)?;
+    let ShellReader {
         mut items, bodies, ..
     } = reader;
     for item in &mut items {
@@ -136,7 +136,7 @@ pub fn read(text: &str) -> Result<Vec<Item>, Unreadable> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+enum Terminator {
     Text,
     Bracket,
     Backtick,
@@ -149,33 +149,33 @@ struct Heredoc {
     expands: bool,
 }
 
-struct Reader<'a> {
+struct ShellReader<'a> {
     text: &'a [u8],
     at: usize,
     items: Vec<Item>,
     heredocs: Vec<Heredoc>,
-    /// How many here-documents there were so far.
+    /// The number of here-documents so far.
     announced: usize,
     /// The text of each here-document, by its number.
     bodies: Vec<(usize, Word)>,
 }
 
-/// The word that is being read.
+/// The current word.
 #[derive(Default)]
-struct Letters {
+struct PartialWord {
     bytes: Vec<u8>,
     variables: Vec<Variable>,
     hidden: bool,
-    /// Where braces and commas stand that no quotes are around.
+    /// Positions of braces and commas outside of quotes.
     braces: Vec<usize>,
 }
 
-/// The command that is being read.
+/// The current command.
 #[derive(Default)]
-struct Current {
+struct CurrentCommand {
     simple: Simple,
-    word: Option<Letters>,
-    /// What the next word is for, if it is no argument.
+    word: Option<PartialWord>,
+    /// The meaning of the next word, if it is not an argument.
     redirect: Redirect,
 }
 
@@ -196,8 +196,8 @@ enum Redirect {
     },
 }
 
-impl Current {
-    fn letters(&mut self) -> &mut Letters {
+impl CurrentCommand {
+    fn letters(&mut self) -> &mut PartialWord {
         self.word.get_or_insert_default()
     }
 
@@ -239,10 +239,10 @@ impl Current {
     }
 }
 
-/// The words that a word with lists in braces stands for; `None` where they are too many, or not lists.
+/// The words that a word with brace lists stands for. `None` if they are too many, or the braces are no list.
 fn spread(bytes: &[u8], braces: &[usize]) -> Option<Vec<Vec<u8>>> {
     let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
-    // The outermost of the groups that have a comma of their own.
+    // Finds the outermost group that has a comma of its own.
     let mut open: Vec<(usize, Vec<usize>)> = Vec::new();
     let mut group = None;
     for &at in braces {
@@ -273,7 +273,7 @@ fn spread(bytes: &[u8], braces: &[usize]) -> Option<Vec<Vec<u8>>> {
     for to in commas.into_iter().chain([end]) {
         let mut one = bytes.get(..begin).unwrap_or_default().to_vec();
         one.extend_from_slice(bytes.get(from..to).unwrap_or_default());
-        // What is left of the braces moves with the text around them.
+        // Move the remaining brace positions along with the text around them.
         let middle = one.len();
         let mut left: Vec<usize> = braces.iter().copied().filter(|at| *at < begin).collect();
         let inner = braces.iter().copied().filter(|at| (from..to).contains(at));
@@ -290,12 +290,12 @@ fn spread(bytes: &[u8], braces: &[usize]) -> Option<Vec<Vec<u8>>> {
     Some(out)
 }
 
-impl Reader<'_> {
+impl ShellReader<'_> {
     fn peek(&self, ahead: usize) -> u8 {
         self.text.get(self.at + ahead).copied().unwrap_or(0)
     }
 
-    fn end_word(&mut self, current: &mut Current) {
+    fn end_word(&mut self, current: &mut CurrentCommand) {
         let Some(letters) = current.word.take() else {
             return;
         };
@@ -304,7 +304,7 @@ impl Reader<'_> {
         let spread = match (known, letters.braces.is_empty()) {
             (_, true) => None,
             (true, false) => Some(spread(&letters.bytes, &letters.braces)),
-            // The text may not tell where the words of a list end.
+            // If a variable is in the list, the text does not show where its words end.
             (false, false) => match spread(&letters.bytes, &letters.braces) {
                 Some(words) if words.len() == 1 => None,
                 _ => Some(None),
@@ -344,7 +344,7 @@ impl Reader<'_> {
         }
     }
 
-    fn end_command(&mut self, current: &mut Current) {
+    fn end_command(&mut self, current: &mut CurrentCommand) {
         self.end_word(current);
         let simple = std::mem::take(current).simple;
         if !simple.words.is_empty() || !simple.writes.is_empty() {
@@ -352,18 +352,18 @@ impl Reader<'_> {
         }
     }
 
-    /// Commands up to the end of the text, a closing bracket or a closing backtick.
-    fn commands(&mut self, end: End, depth: usize) -> Result<(), Unreadable> {
+    /// Parses commands up to the end of the text, a closing bracket or a closing backtick.
+    fn commands(&mut self, end: Terminator, depth: usize) -> Result<(), Unreadable> {
         if depth > DEEPEST {
             return Err(Unreadable::Deep);
         }
-        let mut current = Current::default();
-        // Brackets of subshells that were opened here.
+        let mut current = CurrentCommand::default();
+        // Subshells that were opened here.
         let mut open = 0usize;
         loop {
             if self.at >= self.text.len() {
                 self.end_command(&mut current);
-                return match end == End::Text && open == 0 {
+                return match end == Terminator::Text && open == 0 {
                     true => Ok(()),
                     false => Err(Unreadable::Open),
                 };
@@ -402,7 +402,7 @@ impl Reader<'_> {
                 }
                 b'(' => {
                     self.at += 1;
-                    // `name()` declares a function: its body is read as if it were run.
+                    // `name()` declares a function: its body is parsed as if it ran.
                     if self.peek(0) == b')' {
                         self.at += 1;
                         self.end_command(&mut current);
@@ -418,12 +418,12 @@ impl Reader<'_> {
                     if open > 0 {
                         open -= 1;
                         self.items.push(Item::Leave);
-                    } else if end == End::Bracket {
+                    } else if end == Terminator::Bracket {
                         return Ok(());
                     }
-                    // Else the end of a `case` pattern.
+                    // Otherwise this is the end of a `case` pattern.
                 }
-                b'`' if end == End::Backtick => {
+                b'`' if end == Terminator::Backtick => {
                     self.at += 1;
                     self.end_command(&mut current);
                     return Ok(());
@@ -434,8 +434,8 @@ impl Reader<'_> {
         }
     }
 
-    fn redirection(&mut self, current: &mut Current, depth: usize) -> Result<(), Unreadable> {
-        // A number right before belongs to the redirection.
+    fn redirection(&mut self, current: &mut CurrentCommand, depth: usize) -> Result<(), Unreadable> {
+        // A number directly before it belongs to the redirection.
         if let Some(letters) = &current.word
             && !letters.bytes.is_empty()
             && letters.bytes.iter().all(u8::is_ascii_digit)
@@ -446,7 +446,7 @@ impl Reader<'_> {
         let rest = self.text.get(self.at..).unwrap_or_default();
         if rest.starts_with(b"<(") || rest.starts_with(b">(") {
             self.at += 2;
-            self.nested(End::Bracket, depth)?;
+            self.nested(Terminator::Bracket, depth)?;
             current.unknown(b"/dev/fd");
             return Ok(());
         }
@@ -468,22 +468,22 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn nested(&mut self, end: End, depth: usize) -> Result<(), Unreadable> {
+    fn nested(&mut self, end: Terminator, depth: usize) -> Result<(), Unreadable> {
         self.items.push(Item::Enter);
         self.commands(end, depth + 1)?;
         self.items.push(Item::Leave);
         Ok(())
     }
 
-    /// One piece of a word.
-    fn part(&mut self, current: &mut Current, depth: usize) -> Result<(), Unreadable> {
+    /// Parses one piece of a word.
+    fn part(&mut self, current: &mut CurrentCommand, depth: usize) -> Result<(), Unreadable> {
         let byte = self.peek(0);
         self.at += 1;
         match byte {
             b'\\' => {
                 let next = self.peek(0);
                 self.at += 1;
-                // A line that goes on is no part of the word.
+                // An escaped line end is not part of the word.
                 if next != b'\n' && self.at <= self.text.len() {
                     current.quoted();
                     current.push(next);
@@ -498,51 +498,10 @@ impl Reader<'_> {
                 }
                 self.at += length + 1;
             }
-            b'"' => {
-                current.quoted();
-                loop {
-                    if self.at >= self.text.len() {
-                        return Err(Unreadable::Open);
-                    }
-                    match self.peek(0) {
-                        b'"' => {
-                            self.at += 1;
-                            return Ok(());
-                        }
-                        b'\\' => {
-                            let next = self.peek(1);
-                            self.at += 2;
-                            match next {
-                                b'\n' => {}
-                                b'"' | b'\\' | b'$' | b'`' => current.push(next),
-                                _ => {
-                                    current.push(b'\\');
-                                    current.push(next);
-                                }
-                            }
-                        }
-                        b'$' | b'`' => self.expansion(current, true, depth)?,
-                        other => {
-                            self.at += 1;
-                            current.push(other);
-                        }
-                    }
-                }
-            }
+            b'"' => self.double_quotes(current, depth)?,
             b'$' if self.peek(0) == b'\'' => {
                 self.at += 1;
-                current.quoted();
-                // Escapes in it could spell anything.
-                current.unknown(b"");
-                loop {
-                    let byte = *self.text.get(self.at).ok_or(Unreadable::Open)?;
-                    self.at += 1;
-                    match byte {
-                        b'\'' => return Ok(()),
-                        b'\\' => self.at += 1,
-                        other => current.push(other),
-                    }
-                }
+                self.ansi_quotes(current)?;
             }
             b'$' if self.peek(0) == b'"' => {}
             b'$' | b'`' => {
@@ -554,13 +513,67 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// `$…` or a backtick.
-    fn expansion(&mut self, current: &mut Current, quoted: bool, depth: usize) -> Result<(), Unreadable> {
+    /// Parses the rest of `"…"`.
+    fn double_quotes(&mut self, current: &mut CurrentCommand, depth: usize) -> Result<(), Unreadable> {
+        current.quoted();
+        loop {
+            if self.at >= self.text.len() {
+                return Err(Unreadable::Open);
+            }
+            match self.peek(0) {
+                b'"' => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                b'\\' => {
+                    let next = self.peek(1);
+                    self.at += 2;
+                    match next {
+                        b'\n' => {}
+                        b'"' | b'\\' | b'$' | b'`' => current.push(next),
+                        _ => {
+                            current.push(b'\\');
+                            current.push(next);
+                        }
+                    }
+                }
+                b'$' | b'`' => self.expansion(current, true, depth)?,
+                other => {
+                    self.at += 1;
+                    current.push(other);
+                }
+            }
+        }
+    }
+
+    /// Parses the rest of `$'…'`.
+    fn ansi_quotes(&mut self, current: &mut CurrentCommand) -> Result<(), Unreadable> {
+        current.quoted();
+        // Escapes in it could produce any text.
+        current.unknown(b"");
+        loop {
+            let byte = *self.text.get(self.at).ok_or(Unreadable::Open)?;
+            self.at += 1;
+            match byte {
+                b'\'' => return Ok(()),
+                b'\\' => self.at += 1,
+                other => current.push(other),
+            }
+        }
+    }
+
+    /// Parses `$…` or a backtick.
+    fn expansion(
+        &mut self,
+        current: &mut CurrentCommand,
+        quoted: bool,
+        depth: usize,
+    ) -> Result<(), Unreadable> {
         let begin = self.at;
         match (self.peek(0), self.peek(1), self.peek(2)) {
             (b'`', ..) => {
                 self.at += 1;
-                self.nested(End::Backtick, depth)?;
+                self.nested(Terminator::Backtick, depth)?;
             }
             (_, b'(', b'(') => {
                 self.at += 3;
@@ -577,7 +590,7 @@ impl Reader<'_> {
             }
             (_, b'(', _) => {
                 self.at += 2;
-                self.nested(End::Bracket, depth)?;
+                self.nested(Terminator::Bracket, depth)?;
             }
             (_, b'{', _) => {
                 self.at += 2;
@@ -625,7 +638,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The bodies of the here-documents that were announced on the line before.
+    /// Parses the bodies of the here-documents of the previous line.
     fn here_documents(&mut self, depth: usize) -> Result<(), Unreadable> {
         for document in std::mem::take(&mut self.heredocs) {
             let begin = self.at;
@@ -633,7 +646,7 @@ impl Reader<'_> {
             loop {
                 let rest = self.text.get(self.at..).unwrap_or_default();
                 if rest.is_empty() {
-                    // bash takes the end of the text for the delimiter.
+                    // bash accepts the end of the text as the delimiter.
                     break;
                 }
                 let length = rest.iter().position(|b| *b == b'\n').unwrap_or(rest.len());
@@ -648,17 +661,17 @@ impl Reader<'_> {
                     self.at = (end + 1).min(self.text.len());
                     break;
                 }
-                // Substitutions in it are run.
+                // Its substitutions run.
                 while document.expands && self.at < end {
                     match (self.peek(0), self.peek(1)) {
                         (b'\\', _) => self.at += 2,
                         (b'`', _) | (b'$', b'(') => {
-                            self.expansion(&mut Current::default(), true, depth + 1)?;
+                            self.expansion(&mut CurrentCommand::default(), true, depth + 1)?;
                         }
                         _ => self.at += 1,
                     }
                 }
-                // A substitution may have gone on over several lines.
+                // A substitution may span several lines.
                 if self.at <= end {
                     self.at = (end + 1).min(self.text.len());
                 }
@@ -679,7 +692,7 @@ impl Reader<'_> {
 mod tests {
     use super::*;
 
-    /// Commands as words joined by blanks; unknown words in `<>`, written files behind `>`, subshells in brackets.
+    /// Commands as words joined by blanks; unknown words in `<>`, written files after `>`, subshells in brackets.
     fn shown(text: &str) -> String {
         let mut out = Vec::new();
         for item in read(text).expect(text) {
@@ -764,7 +777,7 @@ mod tests {
         let _ = read("\\");
         let _ = read("cat <<E");
         let _ = read("cat <<E\n\\");
-        // Random bytes of its own grammar: it must come back, whatever it says.
+        // Random text of its own grammar: parsing must end.
         let letters = b"ab'\"\\$(){}`<>&|;#\n -";
         let mut seed = 1u32;
         for _ in 0..20_000 {

@@ -9,7 +9,7 @@ fn brief() -> Brief {
             title: "Mend the roof".into(),
             description: "It leaks.\nBadly.".into(),
             labels: vec!["house".into(), "urgent".into()],
-            comments: vec![Comment {
+            comments: vec![IssueComment {
                 at: Wall::from_ms(0),
                 author: "human:ann".into(),
                 text: "Mind the cat.".into(),
@@ -34,7 +34,7 @@ fn by(template: &str) -> Result<String, BadPrompt> {
     render("t.jinja", template, Some("go".into()), &brief())
 }
 
-/// What a reader finds between the marks.
+/// The texts between the marks.
 fn between(prompt: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = prompt;
@@ -70,7 +70,7 @@ fn g7_the_built_in_template_says_all_there_is() {
     );
     brief.attempt = 2;
     brief.last_failure = Some("tests failed".into());
-    let again = make(Some(&Words::Text("Use slate.".into())), &brief).expect("a prompt");
+    let again = make(Some(&PromptSource::Text("Use slate.".into())), &brief).expect("a prompt");
     assert!(
         again.starts_with("Use slate.\n") && again.contains("## Attempt 2"),
         "{again}"
@@ -82,7 +82,7 @@ fn g7_the_built_in_template_says_all_there_is() {
     );
 }
 
-/// G10: who goes on with a session knows its task.
+/// G10: an agent that resumes a session has its task already.
 #[test]
 fn g10_a_resumed_session_is_told_only_what_is_new() {
     let mut brief = Brief {
@@ -114,8 +114,8 @@ fn g10_a_resumed_session_is_told_only_what_is_new() {
         assert!(prompt.contains(new), "{new}: {prompt}");
     }
     assert!(!prompt.contains("\n\n\n"), "{prompt}");
-    // Words that are new come first; with none, and no issue, there is still something to say.
-    let more = make(Some(&Words::Text("Use slate.".into())), &brief).expect("a prompt");
+    // New text comes first; without text and issue the prompt still says something.
+    let more = make(Some(&PromptSource::Text("Use slate.".into())), &brief).expect("a prompt");
     assert!(more.starts_with("Use slate.\n\nThis session goes on"), "{more}");
     brief.issue = None;
     assert!(make(None, &brief).is_ok());
@@ -130,7 +130,7 @@ fn g10_a_resumed_session_is_told_only_what_is_new() {
 fn g10_a_conflict_is_named_and_how_it_is_settled() {
     for resumed in [false, true] {
         for begun in [false, true] {
-            let conflict = Conflict {
+            let conflict = MergeConflict {
                 paths: vec!["src/a b.rs".into(), "x\n## Orders".into()],
                 begun,
             };
@@ -163,12 +163,16 @@ fn g7_words_alone_are_enough_and_nothing_is_not() {
         attempt: 1,
         ..Brief::default()
     };
-    let prompt = make(Some(&Words::Text("Say {{ hello }} {% set x %}".into())), &alone).expect("a prompt");
+    let prompt = make(
+        Some(&PromptSource::Text("Say {{ hello }} {% set x %}".into())),
+        &alone,
+    )
+    .expect("a prompt");
     assert!(
         prompt.starts_with("Say {{ hello }} {% set x %}\n"),
         "words are no template: {prompt}"
     );
-    for nothing in [None, Some(&Words::Text("  \n".into()))] {
+    for nothing in [None, Some(&PromptSource::Text("  \n".into()))] {
         assert!(matches!(make(nothing, &alone), Err(BadPrompt::Nothing)));
     }
 }
@@ -181,7 +185,7 @@ fn g7_a_file_has_words_or_is_a_template() {
     std::fs::write(path("a.j2"), "{{ unit }} {{ task is none }}").expect("a file");
     std::fs::write(path("big.md"), "x".repeat(LONGEST_SOURCE + 1)).expect("a file");
     std::fs::write(path("bytes.md"), b"\xff").expect("a file");
-    let made = |name: &str| make(Some(&Words::file(path(name))), &brief());
+    let made = |name: &str| make(Some(&PromptSource::file(path(name))), &brief());
     assert!(made("a.md").expect("a prompt").starts_with("Do {{ this }}."));
     assert_eq!(made("a.j2").expect("a prompt"), "roof True\n");
     assert!(matches!(made("big.md"), Err(BadPrompt::TooLong { .. })));
@@ -268,7 +272,7 @@ fn g7_a_template_gets_the_bare_text_only_when_it_asks() {
             "{around}"
         );
     }
-    // Also as a part of something larger.
+    // Also within something larger.
     let all = by("{{ issue }} {{ handoffs }}").expect("a prompt");
     assert_eq!(
         between(&all),

@@ -1,7 +1,10 @@
-//! An attempt as everybody but its shim sees it: prepared, begun, watched, stopped, and buried if its shim was lost.
+//! An attempt, seen from outside of its shim: prepare, start, observe, stop, and clean up after a lost shim.
 //!
-//! What must hold: whatever is asked here is answered from the files alone; nothing is signalled by its number alone; of
-//! two that bury an attempt one does it, and both get its exit.
+//! What must hold:
+//!
+//! - all answers come from the files of the attempt;
+//! - no process is signaled by its pid alone;
+//! - if two processes bury the same attempt, one does the work and both get its exit.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -15,55 +18,55 @@ use jit_os::process::{self, ProcessRef};
 use jit_os::{children, clock, file};
 use rustix::process::{Signal, WaitOptions, waitpid};
 
-use super::files::Files;
-use super::job::{End, Exit, Job, Stop};
-use super::log::{LAST, text_of_end};
-use super::talk::Sum;
-use super::{family, limits};
-use crate::event::{Line, Said};
+use super::attempt_files::AttemptFiles;
+use super::conversation::AttemptTotals;
+use super::output_log::{LAST, text_of_end};
+use super::{limits, process_tree};
+use crate::event::{AgentEvent, EventLine};
+use crate::job::{AttemptEnd, Exit, Job, Stop};
 
-/// What is read of the events at once.
+/// Bytes of the events file that are read at once.
 const BLOCK: u64 = 256 << 10;
-/// How long a shim that is only just ending may take to let go of its lock.
+/// How long a shim that is about to exit may keep its lock.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long orphans may take to be gone before they are given up for now.
+/// How long to try to end orphans before giving up for now.
 const KILLED: Duration = Duration::from_secs(20);
-/// The longest that orphans are asked to end before they are killed.
+/// The longest time between SIGTERM and SIGKILL for orphans.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How often in a row nobody must be seen before nobody is there: what forks just then can be missed once.
+/// How many scans in a row must find no process: a scan can miss a process that forks at that moment.
 const LOOKS: u32 = 3;
 
-/// How far an attempt has come.
+/// The state of an attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Attempt {
-    /// Nothing was begun, and nobody is about to.
+    /// Not started, and no shim is about to start it.
     NotStarted,
-    /// There is a shim, but no agent yet.
+    /// A shim runs, but no agent yet.
     Starting,
     Running(Running),
     Ended(Exit),
-    /// It was begun, and its shim is no more: see [`bury`].
+    /// Started, but the shim is gone: see [`bury`].
     Lost,
 }
 
-/// An agent at work.
+/// A running agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Running {
     pub shim: ProcessRef,
-    /// Missing if it ended at once; its exit will be there soon.
+    /// Missing if the agent exited at once. Its exit will follow soon.
     pub agent: Option<ProcessRef>,
     /// Wall clock, milliseconds.
     pub started_at: i64,
-    /// The last thing that was said, by it or about it.
-    pub last: Option<Line>,
-    /// Used up to now; a verdict if it gave one.
-    pub sum: Sum,
-    /// Its last words for people.
+    /// The last event, by the agent or about it.
+    pub last: Option<EventLine>,
+    /// Usage so far, and the verdict if there is one.
+    pub sum: AttemptTotals,
+    /// The last text for people.
     pub text: Option<String>,
 }
 
-/// Writes down what is to be done. Doing it twice is fine if it is the same; an attempt's job never changes.
+/// Writes the job and the prompt. Repeating it with the same job is fine; the job of an attempt never changes.
 pub fn prepare(folder: &Path, job: &Job, prompt: &str) -> io::Result<()> {
     let missing: Vec<&Path> = folder.ancestors().take_while(|dir| !dir.exists()).collect();
     for dir in missing.iter().rev() {
@@ -72,7 +75,7 @@ pub fn prepare(folder: &Path, job: &Job, prompt: &str) -> io::Result<()> {
             File::open(parent)?.sync_all()?;
         }
     }
-    let files = Files::of(folder);
+    let files = AttemptFiles::of(folder);
     match files.job() {
         Ok(there) if there == *job => return Ok(()),
         Ok(_) => {
@@ -86,14 +89,14 @@ pub fn prepare(folder: &Path, job: &Job, prompt: &str) -> io::Result<()> {
     files.put("job.json", job)
 }
 
-/// What is to be done.
+/// The job of this attempt.
 pub fn job(folder: &Path) -> io::Result<Job> {
-    Files::of(folder).job()
+    AttemptFiles::of(folder).job()
 }
 
 /// The shim of an attempt that has not ended.
 pub fn shim(folder: &Path) -> Option<ProcessRef> {
-    let files = Files::of(folder);
+    let files = AttemptFiles::of(folder);
     if files.has("exit.json") {
         return None;
     }
@@ -102,10 +105,10 @@ pub fn shim(folder: &Path) -> Option<ProcessRef> {
     (boot.as_deref() == Some(processes.boot.as_str())).then_some(processes.shim)
 }
 
-/// Starts a shim that belongs to nobody. Safe to repeat: of many shims one works, and it starts its agent once.
+/// Starts a detached shim. Safe to repeat: only one shim gets the lock, and it starts the agent once.
 pub fn spawn(folder: &Path) -> io::Result<()> {
     let program = std::env::current_exe()?;
-    // Replaced by a newer one meanwhile: this one goes on as it is.
+    // The program file was replaced by a newer version: continue with the running one.
     let own = Path::new("/proc/self/exe");
     match program.exists() {
         false if own.exists() => spawn_with(own, folder),
@@ -113,7 +116,7 @@ pub fn spawn(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// The same, with another `jit`.
+/// The same, with another `jit` program.
 pub fn spawn_with(program: &Path, folder: &Path) -> io::Result<()> {
     let folder = folder.canonicalize()?;
     let log = folder.join("shim.log");
@@ -131,17 +134,17 @@ pub fn spawn_with(program: &Path, folder: &Path) -> io::Result<()> {
         .stdout(Stdio::null())
         .stderr(log);
     children::detached(&mut command);
-    // The one that is waited for ended at once; the shim is another.
+    // The spawned process exits at once, after it has started the shim.
     command.spawn()?.wait().map(drop)
 }
 
-/// How far it has come.
+/// The state of an attempt.
 pub fn look(folder: &Path) -> io::Result<Attempt> {
-    let files = Files::of(folder);
+    let files = AttemptFiles::of(folder);
     if let Some(exit) = files.exit()? {
         return Ok(Attempt::Ended(exit));
     }
-    // In this order: what was begun before nobody had the lock was begun by somebody who is gone.
+    // The order matters: if `started` exists before the lock is found free, the shim that created it is gone.
     let begun = files.has("started");
     if files.is_locked()? {
         return Ok(match files.processes()? {
@@ -166,16 +169,16 @@ pub fn look(folder: &Path) -> io::Result<Attempt> {
     })
 }
 
-/// Takes away what was prepared and never begun. For whoever knows that nobody is about to begin it.
+/// Deletes an attempt that was prepared and never started. The caller must know that no shim is about to start it.
 pub fn discard(folder: &Path) -> io::Result<()> {
-    let files = Files::of(folder);
+    let files = AttemptFiles::of(folder);
     if files.has("started") || files.has("exit.json") || !folder.exists() || files.is_locked()? {
         return Ok(());
     }
     std::fs::remove_dir_all(folder)
 }
 
-/// Whether a shim was started for it not longer ago than that.
+/// Whether a shim was spawned for this attempt within this time.
 pub fn spawned_within(folder: &Path, time: Duration) -> bool {
     let log = std::fs::metadata(folder.join("shim.log"));
     let age = log
@@ -185,15 +188,15 @@ pub fn spawned_within(folder: &Path, time: Duration) -> bool {
     age.is_some_and(|age| age < time)
 }
 
-/// Why it was told to end.
+/// The reason in the `stop` file.
 pub fn stop_reason(folder: &Path) -> Option<String> {
-    let stop: Option<Stop> = Files::of(folder).read("stop").ok().flatten();
+    let stop: Option<Stop> = AttemptFiles::of(folder).read("stop").ok().flatten();
     stop.map(|stop| stop.reason)
 }
 
-/// Nothing will be said any more.
+/// Whether the attempt is over: there will be no more events.
 pub fn is_over(folder: &Path) -> io::Result<bool> {
-    let files = Files::of(folder);
+    let files = AttemptFiles::of(folder);
     if files.has("exit.json") {
         return Ok(true);
     }
@@ -201,12 +204,12 @@ pub fn is_over(folder: &Path) -> io::Result<bool> {
     Ok(begun && !files.is_locked()?)
 }
 
-/// Somebody wants it to end.
+/// Whether a stop was requested.
 pub fn is_stopping(folder: &Path) -> bool {
-    Files::of(folder).has("stop")
+    AttemptFiles::of(folder).has("stop")
 }
 
-/// Waits for its end, for so long. Says whether it came.
+/// Waits at most `longest` for the end. Returns whether the attempt is over.
 pub fn wait_for_end(folder: &Path, longest: Duration) -> io::Result<bool> {
     let begun = Instant::now();
     while !is_over(folder)? {
@@ -218,10 +221,10 @@ pub fn wait_for_end(folder: &Path, longest: Duration) -> io::Result<bool> {
     Ok(true)
 }
 
-/// What was said from this place in the events on, and the place to go on from. What is not understood is left out, and
-/// so is a last line that is not whole yet. Gives a part of it if it is much: repeat until nothing comes.
-pub fn follow(folder: &Path, from: u64) -> io::Result<(Vec<Line>, u64)> {
-    let file = match File::open(Files::of(folder).path("events.jsonl")) {
+/// The events from this offset on, and the offset to continue from. Skips lines that cannot be parsed, and an
+/// incomplete last line. Returns at most a block of them: repeat until there are none.
+pub fn follow(folder: &Path, from: u64) -> io::Result<(Vec<EventLine>, u64)> {
+    let file = match File::open(AttemptFiles::of(folder).path("events.jsonl")) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), from)),
         Err(e) => return Err(e),
@@ -235,22 +238,24 @@ pub fn follow(folder: &Path, from: u64) -> io::Result<(Vec<Line>, u64)> {
     Ok((lines(whole).collect(), from + end as u64 + 1))
 }
 
-/// Asks the shim to end its agent. Says no if the attempt has ended. One that was not begun never will be.
+/// Asks the shim to end its agent. Returns false if the attempt has ended. An attempt that was not started will never
+/// start.
 pub fn stop(folder: &Path, why: &Stop) -> io::Result<bool> {
-    let files = Files::of(folder);
+    let files = AttemptFiles::of(folder);
     if files.has("exit.json") {
         return Ok(false);
     }
     files.put("stop", why).map(|()| true)
 }
 
-/// Ends what a lost shim left behind and writes down its exit, unless somebody did. An attempt that was not begun is
-/// given up: it never will be.
+/// Cleans up after a lost shim: ends its orphans and writes `exit.json`, unless that was done. An attempt that was
+/// not started will never start.
 ///
-/// [`io::ErrorKind::WouldBlock`]: its shim lives. [`io::ErrorKind::TimedOut`]: something cannot be ended; try again later.
+/// Errors: [`io::ErrorKind::WouldBlock`] if its shim lives, [`io::ErrorKind::TimedOut`] if a process cannot be ended;
+/// then try again later.
 pub fn bury(folder: &Path) -> io::Result<Exit> {
-    let files = Files::of(folder);
-    // Two who bury wait for each other; of a shim that lives nothing else can be seen than that it has the lock.
+    let files = AttemptFiles::of(folder);
+    // Two processes that bury wait for each other. The lock alone does not tell whether its holder is a shim or buries.
     let own = || files.processes().ok().flatten().map(|its| its.shim);
     let lives = || own().is_some_and(|shim| shim.is_alive().unwrap_or(true));
     match files.lock(PATIENCE + KILLED, lives)? {
@@ -265,8 +270,8 @@ pub fn bury(folder: &Path) -> io::Result<Exit> {
     }
 }
 
-/// The same, for whoever has the lock.
-pub fn bury_locked(files: &Files) -> io::Result<Exit> {
+/// The same, for a caller that holds the lock.
+pub fn bury_locked(files: &AttemptFiles) -> io::Result<Exit> {
     if let Some(exit) = files.exit()? {
         return Ok(exit);
     }
@@ -276,14 +281,14 @@ pub fn bury_locked(files: &Files) -> io::Result<Exit> {
         .job()
         .map_or(Duration::ZERO, |job| limits::secs(job.grace_secs));
     let mut known: Vec<ProcessRef> = processes.as_ref().map(|its| its.to_end()).unwrap_or_default();
-    // An older mark tells nothing of another boot's processes, and needs not.
+    // After a reboot the mark matches no process, so it is safe to search for it.
     let mark = files.mark()?.unwrap_or_default();
     let ended = end_orphans(&mark, &mut known, grace.min(GRACE))?;
     let (sum, last) = everything_said(files)?;
     let started_at = processes.map(|its| its.started_at);
     let until = last.unwrap_or_else(clock::wall_ms);
     let exit = Exit {
-        end: End::ShimLost,
+        end: AttemptEnd::ShimLost,
         exit_code: None,
         signal: None,
         verdict: sum.verdict,
@@ -307,7 +312,7 @@ fn end_orphans(mark: &str, known: &mut Vec<ProcessRef>, grace: Duration) -> io::
     let mut nap = Duration::from_millis(1);
     let mut nobody = 0;
     loop {
-        let (members, sure) = family::search(mark, known)?;
+        let (members, sure) = process_tree::search(mark, known)?;
         if members.is_empty() {
             nobody += u32::from(sure || since.elapsed() >= grace + KILLED);
             if nobody >= LOOKS {
@@ -331,9 +336,9 @@ fn end_orphans(mark: &str, known: &mut Vec<ProcessRef>, grace: Duration) -> io::
             .filter(|one| signal == Signal::KILL || !told.contains(&one.process))
             .copied()
             .collect();
-        family::tell(&news, signal);
+        process_tree::signal_all(&news, signal);
         told.extend(members.iter().map(|one| one.process));
-        // Known from now on, also when its parent is gone.
+        // Remember them: they still belong to the attempt after their parent has exited.
         known.extend(members.iter().map(|one| one.process));
         known.sort_unstable();
         known.dedup();
@@ -341,7 +346,7 @@ fn end_orphans(mark: &str, known: &mut Vec<ProcessRef>, grace: Duration) -> io::
         nap = (nap * 2).min(Duration::from_millis(50));
     }
     for one in &told {
-        // Should orphans become children of ours, nobody else waits for them. Of others this says no.
+        // Orphans may have become our children, and then no other process waits for them. Fails for all others.
         if let Some(pid) = process::raw(one.pid) {
             let _ = waitpid(Some(pid), WaitOptions::NOHANG);
         }
@@ -349,7 +354,7 @@ fn end_orphans(mark: &str, known: &mut Vec<ProcessRef>, grace: Duration) -> io::
     Ok(u32::try_from(told.len()).unwrap_or(u32::MAX))
 }
 
-fn stderr_tail(files: &Files) -> String {
+fn stderr_tail(files: &AttemptFiles) -> String {
     let tail = || -> io::Result<String> {
         let file = File::open(files.path("stderr.log"))?;
         let len = file.metadata()?.len();
@@ -359,9 +364,9 @@ fn stderr_tail(files: &Files) -> String {
     tail().unwrap_or_default()
 }
 
-/// What all that was said adds up to, and when the last of it was said.
-fn everything_said(files: &Files) -> io::Result<(Sum, Option<i64>)> {
-    let (mut sum, mut last, mut from) = (Sum::default(), None, 0);
+/// The totals of all events, and the time of the last one.
+fn everything_said(files: &AttemptFiles) -> io::Result<(AttemptTotals, Option<i64>)> {
+    let (mut sum, mut last, mut from) = (AttemptTotals::default(), None, 0);
     loop {
         let (lines, next) = follow(&files.folder, from)?;
         for line in &lines {
@@ -375,10 +380,10 @@ fn everything_said(files: &Files) -> io::Result<(Sum, Option<i64>)> {
     }
 }
 
-/// What was said lately: the newest usage and verdict, the last line, and the last words. Read from the end, as far back as
-/// it takes to find usage and words.
-fn said(files: &Files) -> io::Result<(Sum, Option<Line>, Option<String>)> {
-    let (mut sum, mut last, mut text) = (Sum::default(), None, None);
+/// The latest usage and verdict, the last event and the last text. Reads backward from the end until usage and text
+/// are found.
+fn said(files: &AttemptFiles) -> io::Result<(AttemptTotals, Option<EventLine>, Option<String>)> {
+    let (mut sum, mut last, mut text) = (AttemptTotals::default(), None, None);
     let (mut has_usage, mut has_cost) = (false, false);
     let file = match File::open(files.path("events.jsonl")) {
         Ok(file) => file,
@@ -386,7 +391,7 @@ fn said(files: &Files) -> io::Result<(Sum, Option<Line>, Option<String>)> {
         Err(e) => return Err(e),
     };
     let mut end = file.metadata()?.len();
-    // The beginning of a line whose end was read already.
+    // The beginning of a line whose end was in the block before.
     let mut rest: Vec<u8> = Vec::new();
     while end > 0 {
         let start = end.saturating_sub(BLOCK);
@@ -399,10 +404,10 @@ fn said(files: &Files) -> io::Result<(Sum, Option<Line>, Option<String>)> {
                 .position(|b| *b == b'\n')
                 .map_or(bytes.len(), |n| n + 1),
         };
-        let found: Vec<Line> = lines(bytes.get(whole..).unwrap_or_default()).collect();
+        let found: Vec<EventLine> = lines(bytes.get(whole..).unwrap_or_default()).collect();
         for line in found.into_iter().rev() {
             match &line.said {
-                Said::Usage {
+                AgentEvent::Usage {
                     tokens,
                     cost_usd,
                     turns,
@@ -416,13 +421,15 @@ fn said(files: &Files) -> io::Result<(Sum, Option<Line>, Option<String>)> {
                     }
                     (has_usage, has_cost) = (true, has_cost || cost_usd.is_some());
                 }
-                Said::Result { verdict } if sum.verdict.is_none() => sum.verdict = Some(verdict.clone()),
-                Said::Text { text: words } if text.is_none() => text = Some(words.clone()),
+                AgentEvent::Result { verdict } if sum.verdict.is_none() => {
+                    sum.verdict = Some(verdict.clone())
+                }
+                AgentEvent::Text { text: words } if text.is_none() => text = Some(words.clone()),
                 _ => {}
             }
             last.get_or_insert(line);
         }
-        // A verdict comes at the end if it comes at all; what it costs may never be said.
+        // A verdict can only be at the end. The cost may never be reported.
         if has_usage && text.is_some() {
             break;
         }
@@ -433,7 +440,7 @@ fn said(files: &Files) -> io::Result<(Sum, Option<Line>, Option<String>)> {
     Ok((sum, last, text))
 }
 
-fn lines(bytes: &[u8]) -> impl Iterator<Item = Line> {
+fn lines(bytes: &[u8]) -> impl Iterator<Item = EventLine> {
     bytes
         .split(|b| *b == b'\n')
         .filter(|line| !line.is_empty())
@@ -446,7 +453,7 @@ pub fn read(file: &File, from: u64, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads from a place without moving anybody else's.
+/// Reads from an offset without moving the file position.
 struct At<'a>(&'a File, u64);
 
 impl io::Read for At<'_> {

@@ -1,18 +1,18 @@
-//! When an agent has to end: its time, its silence, its dawdling, its money. Pure: the caller has the clock.
+//! The limits of an attempt: time, idle time, time after the result, budget and turns. Pure: the caller has the clock.
 //!
-//! Silence alone is no sign: a build may run for long without a word. An agent is hung when for `idle` it said nothing and
-//! everything it started used next to no time of the processor. "Next to no" because an idle interpreter wakes up now and
-//! then: a two-thousandth of the time.
+//! Missing output alone is no sign of a problem: a build may run long without output. An agent is hung if for `idle` it
+//! printed nothing and all its processes together used almost no CPU. "Almost no" means up to 1/2000 of the time,
+//! because an idle interpreter wakes up now and then.
 
 use std::time::{Duration, Instant};
 
 use jit_core::model::cost::{Tokens, Usd};
 
-use super::job::{End, Job};
+use crate::job::{AttemptEnd, Job};
 
-/// No wait is longer: a deadline has to be a time the clock can tell.
+/// The longest wait. A deadline must be representable by the clock.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
-/// Of the processor, a second in so many is as good as none.
+/// One CPU second in this many seconds counts as idle.
 const NEXT_TO_NONE: u64 = 2000;
 
 #[derive(Debug)]
@@ -20,9 +20,9 @@ pub struct Limits {
     ends_at: Instant,
     idle: Duration,
     linger: Duration,
-    /// When it last said something.
+    /// The time of the last output.
     word_at: Instant,
-    /// Since when it has been idle, as far as is known, and how much it had used then.
+    /// Since when the agent is known to be idle, and its CPU use at that time.
     idle_since: Option<(Instant, u64)>,
     look_at: Instant,
     result_at: Option<Instant>,
@@ -46,18 +46,18 @@ impl Limits {
         }
     }
 
-    /// It said something.
+    /// The agent printed something.
     pub fn word(&mut self, now: Instant) {
         self.word_at = now;
         self.idle_since = None;
     }
 
-    /// It said that it has ended.
+    /// The agent reported its result.
     pub fn result(&mut self, now: Instant) {
         self.result_at = Some(now);
     }
 
-    /// When to ask again.
+    /// When to check again.
     pub fn next(&self) -> Instant {
         match self.result_at {
             Some(at) => self.ends_at.min(at + self.linger),
@@ -65,25 +65,25 @@ impl Limits {
         }
     }
 
-    /// Whether its time is up.
-    pub fn due(&self, now: Instant) -> Option<End> {
+    /// Whether a time limit has passed.
+    pub fn due(&self, now: Instant) -> Option<AttemptEnd> {
         match self.result_at {
-            Some(at) if now >= at + self.linger => Some(End::Lingered),
-            _ if now >= self.ends_at => Some(End::TimedOut),
+            Some(at) if now >= at + self.linger => Some(AttemptEnd::Lingered),
+            _ if now >= self.ends_at => Some(AttemptEnd::TimedOut),
             _ => None,
         }
     }
 
-    /// Whether it is time to look how much of the processor was used.
+    /// Whether it is time to measure the CPU use.
     pub fn wants_look(&self, now: Instant) -> bool {
         self.result_at.is_none() && now >= self.look_at && now >= self.word_at + self.idle / 4
     }
 
-    /// What its processes have used up to now, in hundredths of a second. Says whether it is hung.
+    /// Takes the total CPU use of its processes in hundredths of a second. Returns whether the agent is hung.
     pub fn look(&mut self, now: Instant, used: u64) -> bool {
         self.look_at = now + self.idle / 4;
         match self.idle_since {
-            // Less than before happens when nobody waited for one that ended: somebody was at work.
+            // The total shrinks if a process exited and was not waited for: something was running.
             Some((since, before)) if used >= before && used - before <= self.allowed() => {
                 now >= since + self.idle
             }
@@ -99,17 +99,17 @@ impl Limits {
     }
 }
 
-/// Whether more was used than was allowed.
-pub fn over(job: &Job, tokens: Tokens, cost: Option<Usd>, turns: u64) -> Option<End> {
+/// Whether the budget or the number of turns is exceeded.
+pub fn over(job: &Job, tokens: Tokens, cost: Option<Usd>, turns: u64) -> Option<AttemptEnd> {
     let dollars = job
         .budget
         .is_some_and(|most| cost.is_some_and(|cost| cost > most));
     if dollars || job.budget_tokens.is_some_and(|most| tokens.total() > most) {
-        return Some(End::OverBudget);
+        return Some(AttemptEnd::OverBudget);
     }
     job.max_turns
         .is_some_and(|most| turns > u64::from(most))
-        .then_some(End::OverTurns)
+        .then_some(AttemptEnd::OverTurns)
 }
 
 #[cfg(test)]
@@ -123,7 +123,7 @@ mod tests {
         serde_json::from_str(text).expect("a job")
     }
 
-    /// Looks whenever it wants to, until `secs`; gives when it was found hung.
+    /// Measures whenever the limits ask for it. Returns the second at which the agent counts as hung.
     fn hung_at(limits: &mut Limits, start: Instant, until: u64, used: impl Fn(u64) -> u64) -> Option<u64> {
         (0..until).find(|second| {
             let now = start + Duration::from_secs(*second);
@@ -140,7 +140,7 @@ mod tests {
             hung_at(&mut Limits::new(&job(), start), start, 900, |s| s * 100),
             None
         );
-        // A hundredth now and then is an idle interpreter; more is work.
+        // An idle interpreter uses a hundredth now and then; more is work.
         assert!(hung_at(&mut Limits::new(&job(), start), start, 900, |s| s / 25).is_some());
         assert_eq!(
             hung_at(&mut Limits::new(&job(), start), start, 900, |s| s / 5),
@@ -162,8 +162,11 @@ mod tests {
         limits.result(at(100));
         assert!(!limits.wants_look(at(500)));
         assert_eq!(limits.due(at(104)), None);
-        assert_eq!(limits.due(at(105)), Some(End::Lingered));
-        assert_eq!(Limits::new(&job(), start).due(at(1000)), Some(End::TimedOut));
+        assert_eq!(limits.due(at(105)), Some(AttemptEnd::Lingered));
+        assert_eq!(
+            Limits::new(&job(), start).due(at(1000)),
+            Some(AttemptEnd::TimedOut)
+        );
     }
 
     #[test]
@@ -172,9 +175,9 @@ mod tests {
         assert_eq!(over(&job(), tokens(100), Some(Usd(1_500_000)), 3), None);
         assert_eq!(
             over(&job(), tokens(0), Some(Usd(1_500_001)), 0),
-            Some(End::OverBudget)
+            Some(AttemptEnd::OverBudget)
         );
-        assert_eq!(over(&job(), tokens(101), None, 0), Some(End::OverBudget));
-        assert_eq!(over(&job(), tokens(0), None, 4), Some(End::OverTurns));
+        assert_eq!(over(&job(), tokens(101), None, 0), Some(AttemptEnd::OverBudget));
+        assert_eq!(over(&job(), tokens(0), None, 4), Some(AttemptEnd::OverTurns));
     }
 }

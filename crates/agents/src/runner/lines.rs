@@ -1,35 +1,35 @@
-//! Lines out of pieces of output, however long they are.
+//! Splits output into lines of any length.
 //!
-//! What must hold: no more than [`LONGEST`] bytes of a line are kept in memory, and what was said is the same however the
-//! output was cut into pieces.
+//! What must hold: at most [`LONGEST`] bytes of a line are in memory, and the lines do not depend on how the output was
+//! cut into pieces.
 
-/// A longer line is not one an agent says: it is cut.
+/// Maximum bytes of a line. Agents do not print longer ones on purpose: the rest is dropped.
 pub const LONGEST: usize = 1 << 20;
-/// What the buffer keeps between lines.
+/// Bytes that the buffer keeps between lines.
 const USUAL: usize = 64 << 10;
 
-/// One line, without its end.
+/// One line, without its line end.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Line<'a> {
+pub enum OutputLine<'a> {
     Whole(&'a [u8]),
-    /// Its first [`LONGEST`] bytes, and how long it was.
+    /// Its first [`LONGEST`] bytes, and its full length.
     Cut(&'a [u8], u64),
 }
 
 #[derive(Debug, Default)]
 pub struct Lines {
     begun: Vec<u8>,
-    /// How much of the line was thrown away.
+    /// Bytes of the current line that were dropped.
     over: u64,
 }
 
 impl Lines {
-    pub fn take(&mut self, mut bytes: &[u8], each: &mut dyn FnMut(Line<'_>)) {
+    pub fn take(&mut self, mut bytes: &[u8], each: &mut dyn FnMut(OutputLine<'_>)) {
         while let Some(end) = bytes.iter().position(|b| *b == b'\n') {
             let (line, rest) = bytes.split_at(end);
             bytes = rest.get(1..).unwrap_or_default();
             if self.begun.is_empty() && self.over == 0 && line.len() <= LONGEST {
-                each(Line::Whole(trimmed(line)));
+                each(OutputLine::Whole(trimmed(line)));
             } else {
                 self.keep(line);
                 self.say(each);
@@ -38,8 +38,8 @@ impl Lines {
         self.keep(bytes);
     }
 
-    /// There is no more: a line that was begun ends here.
-    pub fn end(&mut self, each: &mut dyn FnMut(Line<'_>)) {
+    /// The output has ended, and with it the current line.
+    pub fn end(&mut self, each: &mut dyn FnMut(OutputLine<'_>)) {
         if !self.begun.is_empty() {
             self.say(each);
         }
@@ -52,10 +52,10 @@ impl Lines {
         self.over += (bytes.len() - fits) as u64;
     }
 
-    fn say(&mut self, each: &mut dyn FnMut(Line<'_>)) {
+    fn say(&mut self, each: &mut dyn FnMut(OutputLine<'_>)) {
         match self.over {
-            0 => each(Line::Whole(trimmed(&self.begun))),
-            over => each(Line::Cut(&self.begun, self.begun.len() as u64 + over)),
+            0 => each(OutputLine::Whole(trimmed(&self.begun))),
+            over => each(OutputLine::Cut(&self.begun, self.begun.len() as u64 + over)),
         }
         self.over = 0;
         self.begun.clear();
@@ -74,10 +74,10 @@ mod tests {
     fn said(all: &[u8], piece: usize) -> Vec<(usize, u64, Vec<u8>)> {
         let mut lines = Lines::default();
         let mut said = Vec::new();
-        let mut each = |line: Line<'_>| {
+        let mut each = |line: OutputLine<'_>| {
             said.push(match line {
-                Line::Whole(line) => (line.len(), 0, line.iter().copied().take(8).collect()),
-                Line::Cut(line, len) => (line.len(), len, line.iter().copied().take(8).collect()),
+                OutputLine::Whole(line) => (line.len(), 0, line.iter().copied().take(8).collect()),
+                OutputLine::Cut(line, len) => (line.len(), len, line.iter().copied().take(8).collect()),
             });
         };
         for bytes in all.chunks(piece) {

@@ -1,51 +1,52 @@
 //! The shim: one small process for each running agent (G4, G8, G12).
 //!
-//! `jit shim <folder>` owns the agent: it starts it once, listens to it, keeps its lease and its session alive, ends it when
-//! its time or its money is up, and writes down how it ended. Nobody needs to live for it to do so: the coordinator only
+//! `jit shim <folder>` owns one agent. It starts the agent once, reads its output, renews its lease and session, ends
+//! it when its time or budget is used up, and records how it ended. It needs no other process: the coordinator only
 //! reads the files of the attempt's folder, `units/<unit>/attempt-<n>/` in the control plane:
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `job.json` | what is to be done ([`job::Job`]); written, synced and never changed, before the unit is DISPATCHED |
-//! | `prompt.md` | what the agent is told |
+//! | `job.json` | the task ([`crate::job::Job`]); written and synced before the unit is DISPATCHED, never changed |
+//! | `prompt.md` | the prompt of the agent |
 //! | `shim.lock` | locked by the kernel while the shim lives: its only sign of life |
-//! | `started` | made exclusively before the agent is started: there is never a second one for an attempt; has the mark |
-//! | `process.json` | shim and agent, by pid and start time; renewed when the family changes |
-//! | `events.jsonl` | what the agent said ([`crate::event::Line`]) |
-//! | `stdout.log`, `stderr.log` | what it printed, cut in the middle when it is much |
-//! | `stop` | somebody wants it ended: the reason ([`job::Stop`]) |
-//! | `shim.log` | what the shim itself has to say, if anything |
-//! | `spare` | some room, given back for `exit.json` when the disk is full |
-//! | `exit.json` | how it ended ([`job::Exit`]); replaced atomically, written last |
+//! | `started` | the mark; created exclusively before the agent starts, so that an attempt never has a second agent |
+//! | `process.json` | shim and agent, by pid and start time; updated when the process tree changes |
+//! | `events.jsonl` | the agent's events ([`crate::event::EventLine`]) |
+//! | `stdout.log`, `stderr.log` | the agent's output; the middle is dropped if it is too large |
+//! | `stop` | a request to stop the agent, with the reason ([`crate::job::Stop`]) |
+//! | `shim.log` | messages of the shim itself, if any |
+//! | `spare` | reserved disk space, released for `exit.json` if the disk is full |
+//! | `exit.json` | how the attempt ended ([`crate::job::Exit`]); replaced atomically, written last |
 //!
-//! The agent gets no `GIT_*` but those that say who the user is and how their git is set up, and of `JIT_*` only settings (`JIT_CONFIG_*`), what the job says, `JIT_UNIT`,
-//! `JIT_ATTEMPT=<unit>/<n>`, and `JIT_MARK`, a number nobody else has: by it what was left behind is known.
+//! The environment of the agent:
+//!
+//! - of `GIT_*` only the variables about the user's identity and the setup of git;
+//! - of `JIT_*` only settings (`JIT_CONFIG_*`), the variables of the job, `JIT_UNIT` and `JIT_ATTEMPT=<unit>/<n>`;
+//! - `JIT_MARK`, a random number. It identifies processes that the agent left behind.
 //!
 //! What must hold:
 //!
-//! - one attempt starts at most one agent, whatever is killed and started again;
-//! - after `exit.json` is there, nothing the agent started runs any more;
-//! - a shim that is killed is noticed by its lock; whoever notices ends the orphans and writes `exit.json` for it;
-//! - whatever the agent prints, memory stays bounded;
-//! - what it prints and says is written down without secrets ([`redact`]).
+//! - an attempt starts at most one agent, even if processes are killed and restarted;
+//! - once `exit.json` exists, no process that the agent started is running;
+//! - a killed shim is detected by its lock; the process that detects it ends the orphans and writes `exit.json`;
+//! - memory is bounded for any output of the agent;
+//! - output and events are written without secrets ([`crate::redact`]).
 
 //!
-//! Limitations: an agent that has another user end its processes, or leaves its machine, is out of reach. While something
-//! cannot be ended the shim goes on trying and writes no exit. Elsewhere than on Linux, see [`jit_os::children`].
+//! Limitations: the shim cannot end processes that run as another user or on another machine. It keeps trying, and
+//! writes no `exit.json` until all processes have ended. For systems other than Linux see [`jit_os::children`].
 
 pub mod attempt;
-mod family;
-mod feed;
-mod files;
-pub mod glance;
-pub mod job;
+mod attempt_files;
+pub mod attempt_poll;
+mod conversation;
+mod event_log;
 mod limits;
 mod lines;
-mod log;
-mod record;
-pub mod redact;
+mod output_log;
+mod process_tree;
 pub mod shim;
-mod talk;
+mod stdin;
 
-pub use files::Processes;
-pub use talk::Sum;
+pub use attempt_files::Processes;
+pub use conversation::AttemptTotals;

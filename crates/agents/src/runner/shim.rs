@@ -1,8 +1,7 @@
 //! The life of one agent, from its start to `exit.json`.
 //!
-//! One thread, asleep in poll(2) unless the agent says something, ends, or a limit is near. What must hold is said in
-//! [`super`]. `pulse` and `ask` are called from that thread: while they wait, nothing else is done, so they must not wait
-//! for long.
+//! One thread sleeps in poll(2) until the agent prints something, exits, or a limit is near. [`super`] lists what must
+//! hold. That thread also calls `pulse` and `ask`: nothing else happens meanwhile, so they must return quickly.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -21,70 +20,71 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Signal;
 
 use super::attempt;
-use super::family::{self, Family};
-use super::feed::Feed;
-use super::files::{Files, Lock, Processes};
-use super::job::{End, Exit, Job};
+use super::attempt_files::{AttemptFiles, AttemptLock, Processes};
+use super::conversation::{AttemptTotals, Conversation};
+use super::event_log::EventLog;
 use super::limits::{self, Limits};
 use super::lines::Lines;
-use super::log::{LAST, Log};
-use super::record::Record;
-use super::redact::Redactor;
-use super::talk::{Sum, Talk};
-use crate::{Agent, Ask, Stdin};
+use super::output_log::{LAST, OutputLog};
+use super::process_tree::{self, ProcessTree};
+use super::stdin::StdinWriter;
+use crate::agent::{Agent, Stdin};
+use crate::ask::Ask;
+use crate::job::{AttemptEnd, Exit, Job};
+use crate::redact::Redactor;
 
 /// How often lease and session are renewed.
 const PULSE: Duration = Duration::from_secs(15);
-/// Between two times that others are told that it was refused.
+/// Minimum time between two reports of a rate limit.
 const TELL_LIMIT: Duration = Duration::from_secs(2);
-/// How long a lock may be waited for that others have only to look at it.
+/// How long to wait for a lock that readers hold only briefly.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long output may still come after the agent has ended.
+/// How long to read output after the agent has exited.
 const DRAIN: Duration = Duration::from_millis(500);
-/// What the background may take to end when the agent has ended by itself.
+/// How long background processes may run after the agent has exited by itself.
 const BACKGROUND: Duration = Duration::from_secs(5);
-/// How often the family is looked at; sooner at the beginning.
+/// How often the process tree is scanned; more often at the beginning.
 const LOOK: Duration = Duration::from_secs(5);
 const FIRST_LOOK: Duration = Duration::from_millis(50);
-/// Between two attempts to kill what does not die.
+/// Time between two attempts to kill a process.
 const AGAIN: Duration = Duration::from_millis(50);
-/// What an agent may take to end of itself when it was asked to in its own words.
+/// How long an agent may take to exit after a request in its own protocol.
 const ASKED: Duration = Duration::from_secs(2);
-/// When it is said that something does not die.
+/// When to report that a process cannot be killed.
 const STUBBORN: Duration = Duration::from_secs(10);
-/// How many seconds a full disk is waited for.
+/// Seconds to wait for space on a full disk.
 const DISK: u32 = 30;
-/// How often to look where the end of a process cannot be polled, and where new files cannot.
+/// How often to check if the end of a process cannot be polled, and if new files cannot.
 const NO_HANDLE: Duration = Duration::from_millis(100);
 const NO_WATCH: Duration = Duration::from_secs(1);
-/// An agent that says one thing after the other is listened to in turns so far apart; what it says waits in its pipe. Each
-/// turn costs the same, however much was said. One that is answered is listened to at once, and so is one that says much.
+/// An agent that prints often is read once per interval; meanwhile its output stays in the pipe. Each read costs the
+/// same for any amount of output. The shim reads at once if the agent waits for answers, or if it printed much.
 const GATHER: Duration = Duration::from_millis(250);
 const MUCH: usize = 4 << 10;
-/// What is read at once.
+/// Bytes that are read at once.
 const PIECE: usize = 64 << 10;
 
-/// What others are told of the agent.
+/// A report about the agent to the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beat {
-    /// It lives.
+    /// The agent is running.
     Alive,
-    /// It has ended, with everything it started, by itself and without an error or not. That is not written down yet, so
-    /// nobody can have begun another attempt.
+    /// The agent and all its processes have ended; `well` means by itself and with exit code 0. `exit.json` is not
+    /// written yet, so no other attempt can have started.
     Ended { well: bool },
 }
 
-/// Starts the agent of this attempt, unless that was done before, and stays with it to its end.
+/// Starts the agent of this attempt, unless that was done before, and stays with it until it has ended.
 ///
-/// [`io::ErrorKind::WouldBlock`]: another shim has this attempt. Any other error: nothing was started, or the disk does not
-/// take `exit.json`; then the attempt is lost, and whoever looks will bury it.
+/// Errors: [`io::ErrorKind::WouldBlock`] if another shim owns this attempt. Any other error: the agent was not started,
+/// or `exit.json` cannot be written; then the attempt is lost, and another process will bury it.
 pub fn run(
     folder: &Path,
     agent: &dyn Agent,
     ask: &mut dyn Ask,
     pulse: &mut dyn FnMut(Beat) -> io::Result<()>,
 ) -> io::Result<Exit> {
-    let files = Files::of(folder);
+    let files = AttemptFiles::of(folder);
     let Some(_lock) = own(&files)? else {
         return taken(&files);
     };
@@ -98,32 +98,23 @@ pub fn run(
     };
     let vars = job.vars.iter().map(|(name, value)| (name.into(), value.into()));
     let redactor = Arc::new(Redactor::of(std::env::vars_os().chain(vars)));
-    let mut record = Record::new(&files.path("events.jsonl"), Arc::clone(&redactor));
+    let mut events = EventLog::new(&files.path("events.jsonl"), Arc::clone(&redactor));
     if let Some(reason) = stop_asked(&files) {
-        record.note(&reason);
-        return ended_early(&files, End::Stopped, reason);
+        events.note(&reason);
+        return ended_early(&files, AttemptEnd::Stopped, reason);
     }
     let adopts = children::adopt_orphans()?;
     let me = ProcessRef::current()?;
     let started = Instant::now();
-    let (mut child, feed) = match start(&job, agent, &mark) {
+    let (mut child, stdin) = match start(&job, agent, &mark) {
         Ok(started) => started,
         Err(reason) => {
-            record.note(&format!("it could not be started: {reason}"));
+            events.note(&format!("it could not be started: {reason}"));
             let reason = redactor.clean(&reason).into_owned();
-            return ended_early(&files, End::NotStarted, reason);
+            return ended_early(&files, AttemptEnd::NotStarted, reason);
         }
     };
-    let talk = Talk::new(agent.listener(&job), ask, record, feed);
     let its = ProcessRef::of(child.id()).ok().flatten();
-    let processes = Processes {
-        boot: clock::boot_id().unwrap_or_default(),
-        mark: mark.clone(),
-        started_at: clock::wall_ms(),
-        shim: me,
-        agent: its,
-        family: its.into_iter().collect(),
-    };
     let mut shim = Shim {
         limits: Limits::new(&job, started),
         watch: Watch::on_new_files(folder).ok(),
@@ -133,9 +124,9 @@ pub fn run(
         stdout: child.stdout.take(),
         stderr: child.stderr.take(),
         lines: Lines::default(),
-        out_log: Log::new(&files.path("stdout.log"), 0).without_secrets(Arc::clone(&redactor)),
-        err_log: Log::new(&files.path("stderr.log"), LAST).without_secrets(redactor),
-        family: Family::new(child.id(), &mark, adopts),
+        out_log: OutputLog::new(&files.path("stdout.log"), 0).without_secrets(Arc::clone(&redactor)),
+        err_log: OutputLog::new(&files.path("stderr.log"), LAST).without_secrets(redactor),
+        tree: ProcessTree::new(child.id(), &mark, adopts),
         handle: its.and_then(process::handle),
         end: None,
         term_at: None,
@@ -147,18 +138,30 @@ pub fn run(
         pulse_error: None,
         buffer: vec![0; PIECE],
         pulse,
-        talk,
-        processes,
+        conversation: Conversation::new(agent.listener(&job), ask, events, stdin),
+        processes: processes(&mark, me, its),
         files,
         job,
         started,
     };
-    shim.live()
+    shim.run()
 }
 
-/// This attempt cannot be begun, whoever tries: writes that down as its end, unless it has one.
+/// The first content of `process.json`.
+fn processes(mark: &str, shim: ProcessRef, agent: Option<ProcessRef>) -> Processes {
+    Processes {
+        boot: clock::boot_id().unwrap_or_default(),
+        mark: mark.to_owned(),
+        started_at: clock::wall_ms(),
+        shim,
+        agent,
+        family: agent.into_iter().collect(),
+    }
+}
+
+/// Records that this attempt can never be started, as its end, unless it has ended already.
 pub fn refuse(folder: &Path, reason: &str) -> io::Result<Exit> {
-    let files = Files::of(folder);
+    let files = AttemptFiles::of(folder);
     let Some(_lock) = own(&files)? else {
         return taken(&files);
     };
@@ -166,33 +169,33 @@ pub fn refuse(folder: &Path, reason: &str) -> io::Result<Exit> {
         return Ok(exit);
     }
     match files.begin()? {
-        Some(_) => ended_early(&files, End::NotStarted, reason.to_owned()),
+        Some(_) => ended_early(&files, AttemptEnd::NotStarted, reason.to_owned()),
         None => attempt::bury_locked(&files),
     }
 }
 
-/// The lock, for life, unless somebody has it.
-fn own(files: &Files) -> io::Result<Option<Lock>> {
+/// Acquires the lock until the process ends. `None` if another process holds it.
+fn own(files: &AttemptFiles) -> io::Result<Option<AttemptLock>> {
     files.lock(PATIENCE, || files.has("started"))
 }
 
-/// Somebody has it: another shim that lives, or one who looks at what has ended.
-fn taken(files: &Files) -> io::Result<Exit> {
+/// Another process holds the lock: another shim, or a process that cleans up an attempt that has ended.
+fn taken(files: &AttemptFiles) -> io::Result<Exit> {
     files
         .exit()?
         .ok_or_else(|| io::Error::new(io::ErrorKind::WouldBlock, "this attempt has another shim"))
 }
 
-fn stop_asked(files: &Files) -> Option<String> {
+fn stop_asked(files: &AttemptFiles) -> Option<String> {
     match files.stop() {
         Ok(Some(stop)) => Some(format!("stopped by {}: {}", stop.by, stop.reason)),
         Ok(None) => None,
-        // Whatever is in it, somebody wanted it ended.
+        // A damaged file still means that a stop was requested.
         Err(_) => Some("stopped".to_owned()),
     }
 }
 
-fn ended_early(files: &Files, end: End, reason: String) -> io::Result<Exit> {
+fn ended_early(files: &AttemptFiles, end: AttemptEnd, reason: String) -> io::Result<Exit> {
     let exit = Exit {
         end,
         exit_code: None,
@@ -212,8 +215,8 @@ fn ended_early(files: &Files, end: End, reason: String) -> io::Result<Exit> {
     Ok(exit)
 }
 
-/// Starts the agent. Whatever goes wrong is told in words: it is the attempt's end, not ours.
-fn start(job: &Job, agent: &dyn Agent, mark: &str) -> Result<(Child, Feed), String> {
+/// Starts the agent. An error is a text, because it is the end of the attempt and not a failure of the shim.
+fn start(job: &Job, agent: &dyn Agent, mark: &str) -> Result<(Child, StdinWriter), String> {
     let launch = agent.launch(job)?;
     let (input, first, hang_up) = match launch.stdin {
         Stdin::Null => (Stdio::null(), Vec::new(), true),
@@ -254,11 +257,11 @@ fn start(job: &Job, agent: &dyn Agent, mark: &str) -> Result<(Child, Feed), Stri
     };
     let feed = no_wait(child.stdout.as_ref().map(|fd| fd.as_fd()))
         .and_then(|()| no_wait(child.stderr.as_ref().map(|fd| fd.as_fd())))
-        .and_then(|()| Feed::new(pipe, first, hang_up));
+        .and_then(|()| StdinWriter::new(pipe, first, hang_up));
     match feed {
         Ok(feed) => Ok((child, feed)),
         Err(e) => {
-            // A child that was not waited for: its number is its own.
+            // The child was not waited for, so its pid is not reused.
             let _ = child.kill();
             let _ = child.wait();
             Err(named(e))
@@ -267,46 +270,47 @@ fn start(job: &Job, agent: &dyn Agent, mark: &str) -> Result<(Child, Feed), Stri
 }
 
 struct Shim<'a> {
-    files: Files,
+    files: AttemptFiles,
     job: Job,
     started: Instant,
-    talk: Talk<'a>,
+    conversation: Conversation<'a>,
     pulse: &'a mut dyn FnMut(Beat) -> io::Result<()>,
     pulse_at: Instant,
-    /// When others were last told that it was refused.
+    /// The last report of a rate limit.
     told_limit: Option<Instant>,
-    /// Said once, until it is another one.
+    /// Reported once, until the error changes.
     pulse_error: Option<String>,
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
     lines: Lines,
-    out_log: Log,
-    err_log: Log,
+    out_log: OutputLog,
+    err_log: OutputLog,
     buffer: Vec<u8>,
-    family: Family,
+    tree: ProcessTree,
     processes: Processes,
-    /// Readable when the agent has ended.
+    /// Readable when the agent has exited.
     handle: Option<OwnedFd>,
     watch: Option<Watch>,
-    /// There may be files that were not looked at.
+    /// New files may exist in the folder.
     files_came: bool,
-    /// When output was last taken, and until when none is.
+    /// The time of the last read, and the time before which there is no other.
     read_at: Option<Instant>,
     deaf_until: Option<Instant>,
     limits: Limits,
     look_at: Instant,
     look_step: Duration,
-    /// Why it was told to end, and when that is enforced: with a signal, and with the one that cannot be ignored.
-    end: Option<End>,
+    /// The cause of the end, and when it is enforced: first with SIGTERM, then with SIGKILL.
+    end: Option<AttemptEnd>,
     term_at: Option<Instant>,
     kill_at: Option<Instant>,
 }
 
 impl Shim<'_> {
-    fn live(&mut self) -> io::Result<Exit> {
+    /// Watches the agent until it has exited, ends its remaining processes and writes `exit.json`.
+    fn run(&mut self) -> io::Result<Exit> {
         self.write_processes();
         memory::let_go_of_code();
-        while self.family.status.is_none() {
+        while self.tree.status.is_none() {
             let now = Instant::now();
             let mut until = self.pulse_at.min(self.look_at);
             until = match self.term_at.or(self.kill_at) {
@@ -322,42 +326,42 @@ impl Shim<'_> {
             }
             let woken = self.listen(until);
             if woken || self.handle.is_none() {
-                self.family.reap();
+                self.tree.reap();
             }
-            self.tend();
+            self.do_due_work();
         }
         let ended_orphans = self.settle();
         self.write_exit(ended_orphans)
     }
 
-    /// Everything that is due.
-    fn tend(&mut self) {
+    /// Does everything that is due.
+    fn do_due_work(&mut self) {
         let now = Instant::now();
         self.beat(now);
         if now >= self.look_at {
             self.look_step = (self.look_step * 3).min(LOOK);
             self.look_at = now + self.look_step;
-            self.family.reap();
-            self.look();
+            self.tree.reap();
+            self.scan();
         }
         if let Some(at) = self.kill_at {
             if self.term_at.is_some_and(|at| now >= at) {
                 self.term_at = None;
-                self.tell(Signal::TERM);
+                self.signal(Signal::TERM);
             }
             if now >= at {
-                self.tell(Signal::KILL);
+                self.signal(Signal::KILL);
                 self.kill_at = Some(now + AGAIN);
             }
             return;
         }
-        let sum = &self.talk.sum;
+        let sum = &self.conversation.sum;
         if std::mem::take(&mut self.files_came) && self.files.has("stop") {
             let reason = stop_asked(&self.files).unwrap_or_else(|| "stopped".to_owned());
-            self.stop(End::Stopped, &reason);
+            self.stop(AttemptEnd::Stopped, &reason);
         } else if let Some(end) = self.limits.due(now) {
             let said = match end {
-                End::Lingered => "it did not end after its result",
+                AttemptEnd::Lingered => "it did not end after its result",
                 _ => "its time is up",
             };
             self.stop(end, said);
@@ -365,43 +369,43 @@ impl Shim<'_> {
             limits::over(&self.job, sum.tokens, sum.cost_usd, sum.turns).filter(|_| sum.verdict.is_none())
         {
             let said = match end {
-                End::OverTurns => "it took more turns than it has",
+                AttemptEnd::OverTurns => "it took more turns than it has",
                 _ => "it used more than its budget",
             };
             self.stop(end, said);
         } else if self.limits.wants_look(now) {
-            self.family.reap();
-            let members = self.look();
+            self.tree.reap();
+            let members = self.scan();
             let used = members.iter().map(|one| one.used).sum::<u64>() + children::used_by_reaped();
             if self.limits.look(now, used) {
-                self.stop(End::Hung, "it is silent and idle");
+                self.stop(AttemptEnd::Hung, "it is silent and idle");
             }
         }
     }
 
-    /// Tells everybody to end.
-    fn stop(&mut self, end: End, why: &str) {
-        self.talk.record.note(why);
+    /// Ends the agent and all its processes.
+    fn stop(&mut self, end: AttemptEnd, why: &str) {
+        self.conversation.events.note(why);
         self.end = Some(end);
         let grace = limits::secs(self.job.grace_secs);
-        if self.talk.ask_to_stop() {
+        if self.conversation.ask_to_stop() {
             self.term_at = Some(Instant::now() + ASKED.min(grace / 2));
         } else {
-            self.tell(Signal::TERM);
+            self.signal(Signal::TERM);
         }
         self.kill_at = Some(Instant::now() + grace);
     }
 
-    fn tell(&mut self, signal: Signal) {
-        let members = self.look();
-        family::tell(&members, signal);
+    fn signal(&mut self, signal: Signal) {
+        let members = self.scan();
+        process_tree::signal_all(&members, signal);
     }
 
-    /// Who is there. Written down if it is not as it was.
-    fn look(&mut self) -> Vec<Below> {
-        // A process table that cannot be read is looked at again soon.
-        let members = self.family.look().unwrap_or_default();
-        let seen = self.family.seen();
+    /// Scans the process tree, and updates `process.json` if it changed.
+    fn scan(&mut self) -> Vec<Below> {
+        // After an error the next scan follows soon.
+        let members = self.tree.scan().unwrap_or_default();
+        let seen = self.tree.seen();
         if seen != self.processes.family {
             self.processes.family = seen;
             self.write_processes();
@@ -410,7 +414,7 @@ impl Shim<'_> {
     }
 
     fn write_processes(&self) {
-        // Without it the mark still tells who they are.
+        // Optional: the mark identifies the processes too.
         let _ = self.files.put_quick("process.json", &self.processes);
     }
 
@@ -424,18 +428,18 @@ impl Shim<'_> {
         if let Some(error) = &error
             && self.pulse_error.as_ref() != Some(error)
         {
-            self.talk.record.note(&format!("not renewed: {error}"));
+            self.conversation.events.note(&format!("not renewed: {error}"));
         }
         self.pulse_error = error;
     }
 
-    /// Sleeps until output comes, input can go, the agent ends, a file appears, or it is time. Takes the output. Says
-    /// whether the agent's end woke it.
+    /// Sleeps until there is output, room for input, an exit, a new file, or `until` has passed. Reads the output.
+    /// Returns whether the agent's exit woke it.
     fn listen(&mut self, until: Instant) -> bool {
         let now = Instant::now();
         self.deaf_until = self
             .deaf_until
-            .filter(|end| now < *end && !self.talk.feed.is_open());
+            .filter(|end| now < *end && !self.conversation.stdin.is_open());
         let until = self.deaf_until.map_or(until, |end| until.min(end));
         let hears = self.deaf_until.is_none();
         let stdout = self.stdout.as_ref().filter(|_| hears);
@@ -443,7 +447,7 @@ impl Shim<'_> {
         let pipes = [
             (stdout.map(|fd| fd.as_fd()), PollFlags::IN),
             (stderr.map(|fd| fd.as_fd()), PollFlags::IN),
-            (self.talk.feed.wants(), PollFlags::OUT),
+            (self.conversation.stdin.wants(), PollFlags::OUT),
             (self.handle.as_ref().map(|fd| fd.as_fd()), PollFlags::IN),
             (self.watch.as_ref().and_then(Watch::handle), PollFlags::IN),
         ];
@@ -460,7 +464,7 @@ impl Shim<'_> {
             tv_sec: i64::try_from(longest.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: longest.subsec_nanos().into(),
         };
-        // Interrupted, or out of memory: looked at again.
+        // Interrupted or out of memory: check everything.
         if poll(&mut fds, Some(&time)).is_err() {
             return true;
         }
@@ -478,7 +482,7 @@ impl Shim<'_> {
             self.gather(out.max(err));
         }
         if feed {
-            self.talk.feed.push();
+            self.conversation.stdin.push();
         }
         if watch && let Some(watch) = &self.watch {
             watch.clear();
@@ -487,7 +491,7 @@ impl Shim<'_> {
         handle
     }
 
-    /// So much was taken: whether the next is waited for.
+    /// Decides after reading `count` bytes whether to delay the next read.
     fn gather(&mut self, count: usize) {
         let now = Instant::now();
         let often = self.read_at.is_some_and(|at| now < at + 2 * GATHER);
@@ -495,16 +499,16 @@ impl Shim<'_> {
         self.read_at = Some(now);
     }
 
-    /// Says how much came.
+    /// Returns the number of bytes read.
     fn take_stdout(&mut self) -> usize {
         let Some(count) = piece(&mut self.stdout, &mut self.buffer) else {
             return 0;
         };
         let bytes = self.buffer.get(..count).unwrap_or_default();
         self.out_log.take(bytes);
-        let talk = &mut self.talk;
-        self.lines.take(bytes, &mut |line| talk.line(line));
-        self.talk.record.flush();
+        let conversation = &mut self.conversation;
+        self.lines.take(bytes, &mut |line| conversation.line(line));
+        self.conversation.events.flush();
         self.heard();
         count
     }
@@ -521,28 +525,30 @@ impl Shim<'_> {
     fn heard(&mut self) {
         let now = Instant::now();
         self.limits.word(now);
-        if std::mem::take(&mut self.talk.results) > 0 {
+        if std::mem::take(&mut self.conversation.results) > 0 {
             self.limits.result(now);
         }
-        if std::mem::take(&mut self.talk.limited) && self.told_limit.is_none_or(|at| now >= at + TELL_LIMIT) {
-            // Others are to know at once.
+        if std::mem::take(&mut self.conversation.limited)
+            && self.told_limit.is_none_or(|at| now >= at + TELL_LIMIT)
+        {
+            // Report the rate limit at once.
             self.pulse_at = now;
             self.told_limit = Some(now);
         }
     }
 
-    /// The agent has ended: takes what is left of its output, ends what is left of its family. Says how many that were.
+    /// The agent has exited: reads the rest of its output and ends its remaining processes. Returns their number.
     fn settle(&mut self) -> u32 {
         self.handle = None;
-        self.talk.feed.close();
+        self.conversation.stdin.close();
         let until = Instant::now() + DRAIN;
         while (self.stdout.is_some() || self.stderr.is_some()) && Instant::now() < until {
-            // Its children may be all that holds the pipes open.
+            // Perhaps only its children hold the pipes open.
             self.deaf_until = None;
             self.listen(until);
         }
         let ended = self.end_family();
-        // What the pipes hold; but somebody out of reach may write for ever.
+        // Read the rest in the pipes. Bounded, because a process that cannot be ended may write forever.
         for _ in 0..32 {
             let (out, err) = (self.take_stdout(), self.take_stderr());
             if out + err == 0 {
@@ -550,9 +556,9 @@ impl Shim<'_> {
             }
         }
         (self.stdout, self.stderr) = (None, None);
-        let talk = &mut self.talk;
-        self.lines.end(&mut |line| talk.line(line));
-        self.talk.end();
+        let conversation = &mut self.conversation;
+        self.lines.end(&mut |line| conversation.line(line));
+        self.conversation.end();
         ended
     }
 
@@ -565,17 +571,17 @@ impl Shim<'_> {
             .unwrap_or_else(|| since + limits::secs(self.job.grace_secs).min(BACKGROUND));
         let mut complained = false;
         loop {
-            let may_be_more = self.family.reap();
+            let may_be_more = self.tree.reap();
             let mut members = match may_be_more {
-                true => self.family.look().unwrap_or_default(),
+                true => self.tree.scan().unwrap_or_default(),
                 false => Vec::new(),
             };
             if members.is_empty() {
-                members = self.family.elsewhere().unwrap_or_default();
-                if members.is_empty() && !self.family.reap() {
+                members = self.tree.elsewhere().unwrap_or_default();
+                if members.is_empty() && !self.tree.reap() {
                     break;
                 }
-                if members.is_empty() && !self.family.adopts() {
+                if members.is_empty() && !self.tree.adopts() {
                     break;
                 }
             }
@@ -586,16 +592,16 @@ impl Shim<'_> {
                 .copied()
                 .collect();
             if now >= kill_at {
-                family::tell(&members, Signal::KILL);
+                process_tree::signal_all(&members, Signal::KILL);
             } else {
-                family::tell(&news, Signal::TERM);
+                process_tree::signal_all(&news, Signal::TERM);
             }
             told.extend(news.iter().map(|one| one.process));
             if now >= since + STUBBORN && now >= kill_at + STUBBORN && !complained {
                 complained = true;
                 let pids: Vec<String> = members.iter().map(|one| one.process.pid.to_string()).collect();
                 let text = format!("these processes cannot be ended: {}", pids.join(" "));
-                self.talk.record.note(&text);
+                self.conversation.events.note(&text);
             }
             self.beat(now);
             self.listen(now + nap);
@@ -606,10 +612,10 @@ impl Shim<'_> {
         }
         match told.len() {
             0 => {}
-            1 => self.talk.record.note("1 process was left and was ended"),
+            1 => self.conversation.events.note("1 process was left and was ended"),
             many => self
-                .talk
-                .record
+                .conversation
+                .events
                 .note(&format!("{many} processes were left and were ended")),
         }
         u32::try_from(told.len()).unwrap_or(u32::MAX)
@@ -620,29 +626,29 @@ impl Shim<'_> {
         self.err_log.end();
         let lost = self.out_log.lost + self.err_log.lost;
         let mut stderr_tail = self.err_log.last();
-        if lost > 0 || self.talk.record.lost > 0 {
+        if lost > 0 || self.conversation.events.lost > 0 {
             let text = format!(
                 "[jit: the disk did not take {lost} bytes of output and {} events]",
-                self.talk.record.lost
+                self.conversation.events.lost
             );
-            self.talk.record.note(&text);
+            self.conversation.events.note(&text);
             stderr_tail = format!("{stderr_tail}\n{text}");
         }
-        let status = self.family.status;
+        let status = self.tree.status;
         if self.end.is_none() {
-            self.talk
+            self.conversation
                 .exited(status.and_then(|status| status.code), &stderr_tail);
         }
-        let Sum {
+        let AttemptTotals {
             tokens,
             cost_usd,
             turns,
             verdict,
             session_id,
             meter,
-        } = self.talk.sum.clone();
+        } = self.conversation.sum.clone();
         let exit = Exit {
-            end: self.end.unwrap_or(End::Exited),
+            end: self.end.unwrap_or(AttemptEnd::Exited),
             exit_code: status.and_then(|status| status.code),
             signal: status.and_then(|status| status.signal),
             verdict,
@@ -655,19 +661,25 @@ impl Shim<'_> {
             stderr_tail,
             ended_orphans,
         };
-        let well = exit.end == End::Exited && exit.exit_code == Some(0);
-        // What is not given back now is when its end is written down in the log.
+        let well = exit.end == AttemptEnd::Exited && exit.exit_code == Some(0);
+        // If this fails, lease and session are released when the end of the attempt is recorded in the log.
         let _ = (self.pulse)(Beat::Ended { well });
+        self.put_exit(&exit)?;
+        Ok(exit)
+    }
+
+    /// Writes `exit.json`. On a full disk it frees space, and waits for more.
+    fn put_exit(&mut self, exit: &Exit) -> io::Result<()> {
         self.files.free_spare();
         let mut tries = 0;
         loop {
-            match self.files.put("exit.json", &exit) {
-                Ok(()) => return Ok(exit),
+            match self.files.put("exit.json", exit) {
+                Ok(()) => return Ok(()),
                 Err(e) if tries >= DISK => return Err(e),
                 Err(_) => {}
             }
             if tries == 0 {
-                // How it ended matters more than what it printed.
+                // The exit is more important than the output.
                 self.out_log.give_room();
                 self.err_log.give_room();
             } else {
@@ -678,7 +690,7 @@ impl Shim<'_> {
     }
 }
 
-/// Reads what there is. `None`: nothing now, or nothing ever again; then the pipe is gone.
+/// Reads the available bytes. `None`: no bytes now, or the pipe has ended and is dropped.
 fn piece(pipe: &mut Option<impl Read>, buffer: &mut [u8]) -> Option<usize> {
     let read = loop {
         match pipe.as_mut()?.read(buffer) {

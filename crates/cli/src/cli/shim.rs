@@ -3,9 +3,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jit_agents as agents;
-use jit_agents::event::{Line, Said};
+use jit_agents::event::{AgentEvent, EventLine};
+use jit_agents::job::Job;
 use jit_agents::runner::attempt::{self, Attempt};
-use jit_agents::runner::job::Job;
 use jit_agents::runner::shim::{self, Beat};
 use jit_core::model::ids::{SessionId, UnitId};
 use jit_core::model::refusal::{Code, Refusal};
@@ -86,9 +86,9 @@ impl Worker {
             return Ok(());
         };
         match running.last {
-            Some(Line {
+            Some(EventLine {
                 at,
-                said: said @ Said::Retrying { delay_ms, .. },
+                said: said @ AgentEvent::Retrying { delay_ms, .. },
             }) if said.is_limited() => {
                 let until = Wall::from_ms(at).plus_ms(delay_ms);
                 jit_engine::attempts::accounts::park_while_it_waits(

@@ -8,8 +8,8 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use jit_agents::event::{Said, Verdict};
-use jit_agents::runner::job::{Job, Resume};
+use jit_agents::event::{AgentEvent, AgentVerdict};
+use jit_agents::job::{Job, Resume};
 use jit_agents::{Stdin, by_name};
 use jit_engine::hooks::agent::permission::Policy;
 use jit_testkit::agent_cli::{Agent, Bench};
@@ -74,15 +74,15 @@ fn driver() {
 
 struct Driven {
     code: i64,
-    said: Vec<Said>,
+    said: Vec<AgentEvent>,
     stderr: String,
 }
 
 impl Driven {
     #[track_caller]
-    fn verdict(&self) -> &Verdict {
+    fn verdict(&self) -> &AgentVerdict {
         let last = self.said.iter().rev().find_map(|said| match said {
-            Said::Result { verdict } => Some(verdict),
+            AgentEvent::Result { verdict } => Some(verdict),
             _ => None,
         });
         last.unwrap_or_else(|| panic!("no verdict: {:#?} {}", self.said, self.stderr))
@@ -91,7 +91,7 @@ impl Driven {
     /// Each time it was told: tokens, millionths of dollars, turns.
     fn used(&self) -> Vec<(u64, Option<u64>, u64)> {
         let used = self.said.iter().filter_map(|said| match said {
-            Said::Usage {
+            AgentEvent::Usage {
                 tokens,
                 cost_usd,
                 turns,
@@ -104,7 +104,7 @@ impl Driven {
 
     fn denied(&self) -> Vec<&str> {
         let denied = self.said.iter().filter_map(|said| match said {
-            Said::Denied { reason, .. } => Some(reason.as_str()),
+            AgentEvent::Denied { reason, .. } => Some(reason.as_str()),
             _ => None,
         });
         denied.collect()
@@ -112,7 +112,7 @@ impl Driven {
 
     fn session(&self) -> Option<&str> {
         self.said.iter().find_map(|said| match said {
-            Said::Started { session_id, .. } => session_id.as_deref(),
+            AgentEvent::Started { session_id, .. } => session_id.as_deref(),
             _ => None,
         })
     }
@@ -436,7 +436,7 @@ fn g10_what_passes_is_told_from_what_does_not() {
         let tries = driven
             .said
             .iter()
-            .filter(|said| matches!(said, Said::Retrying { .. }));
+            .filter(|said| matches!(said, AgentEvent::Retrying { .. }));
         assert!(tries.count() < 5, "{status}: {:?}", driven.said);
     }
 }

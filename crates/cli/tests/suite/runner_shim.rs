@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use jit_agents::event::{Line, Said};
+use jit_agents::event::{AgentEvent, EventLine};
+use jit_agents::job::{AttemptEnd, Exit, Job, Stop};
 use jit_agents::runner::attempt::{self, Attempt, Running};
-use jit_agents::runner::job::{End, Exit, Job, Stop};
 use jit_os::process;
 use jit_testkit::rng::{Rng, seed_from_env};
 use jit_testkit::world::tools::{inside_own_mounts, long, say, wait_until, without};
@@ -131,11 +131,11 @@ impl Try {
     }
 
     /// Everything that was said.
-    fn said(&self) -> Vec<Said> {
+    fn said(&self) -> Vec<AgentEvent> {
         let (mut all, mut from) = (Vec::new(), 0);
         loop {
             let (lines, next) = attempt::follow(&self.folder, from).expect("events");
-            all.extend(lines.into_iter().map(|line: Line| line.said));
+            all.extend(lines.into_iter().map(|line: EventLine| line.said));
             if next == from {
                 return all;
             }
@@ -146,7 +146,7 @@ impl Try {
     fn notes(&self) -> Vec<String> {
         let said = self.said();
         let notes = said.into_iter().filter_map(|said| match said {
-            Said::Note { text } => Some(text),
+            AgentEvent::Note { text } => Some(text),
             _ => None,
         });
         notes.collect()
@@ -217,16 +217,20 @@ fn g8_an_agent_that_ignores_term_is_ended_with_all_it_started() {
         while :; do sleep TOKEN; done"#;
     let its = Try::new(script, json!({"timeout_secs": 2}));
     let exit = its.run();
-    assert_eq!((exit.end, exit.signal), (End::TimedOut, Some(9)), "{exit:?}");
+    assert_eq!(
+        (exit.end, exit.signal),
+        (AttemptEnd::TimedOut, Some(9)),
+        "{exit:?}"
+    );
     assert!(its.notes().iter().any(|note| note.contains("time is up")));
-    assert!(its.said().contains(&Said::Text { text: "ready".into() }));
+    assert!(its.said().contains(&AgentEvent::Text { text: "ready".into() }));
 }
 
 #[test]
 fn g8_what_is_left_in_the_background_is_ended_and_counted() {
     let script = "(setsid sleep TOKEN &); (env -i setsid sleep TOKEN >/dev/null 2>&1 &); echo said; exit 3";
     let exit = Try::new(script, json!({})).run();
-    assert_eq!((exit.end, exit.exit_code), (End::Exited, Some(3)));
+    assert_eq!((exit.end, exit.exit_code), (AttemptEnd::Exited, Some(3)));
     assert_eq!(exit.ended_orphans, 2, "{exit:?}");
 }
 
@@ -235,8 +239,12 @@ fn g8_a_polite_agent_has_time_to_end() {
     let script = "trap 'echo bye; exit 9' TERM; echo up; sleep TOKEN & wait";
     let its = Try::new(script, json!({"timeout_secs": 1, "grace_secs": 60}));
     let exit = its.run();
-    assert_eq!((exit.end, exit.exit_code), (End::TimedOut, Some(9)), "{exit:?}");
-    assert!(its.said().contains(&Said::Text { text: "bye".into() }));
+    assert_eq!(
+        (exit.end, exit.exit_code),
+        (AttemptEnd::TimedOut, Some(9)),
+        "{exit:?}"
+    );
+    assert!(its.said().contains(&AgentEvent::Text { text: "bye".into() }));
 }
 
 #[test]
@@ -252,14 +260,14 @@ fn g8_an_agent_that_cannot_be_started_ends_with_the_reason() {
         (json!({"agent": "nobody-knows"}), "nobody-knows"),
     ] {
         let exit = Try::new("exit 0", changed).run();
-        assert_eq!(exit.end, End::NotStarted, "{words}");
+        assert_eq!(exit.end, AttemptEnd::NotStarted, "{words}");
         assert!(exit.stderr_tail.contains(words), "{words}: {exit:?}");
     }
     let its = Try::new("exit 0", json!({}));
     fs::write(its.folder.join("job.json"), "{\"unit\":").expect("damaged");
-    assert_eq!(its.run().end, End::NotStarted);
+    assert_eq!(its.run().end, AttemptEnd::NotStarted);
     let exit = Try::new("nothing-of-that-name", json!({})).run();
-    assert_eq!((exit.end, exit.exit_code), (End::Exited, Some(127)));
+    assert_eq!((exit.end, exit.exit_code), (AttemptEnd::Exited, Some(127)));
     assert!(exit.stderr_tail.contains("nothing-of-that-name"), "{exit:?}");
 }
 
@@ -267,26 +275,34 @@ fn g8_an_agent_that_cannot_be_started_ends_with_the_reason() {
 fn g6_an_agent_that_does_not_end_after_its_result_is_ended_and_its_result_counts() {
     let script = format!("echo '{}'; sleep TOKEN", result());
     let exit = Try::new(&script, json!({"linger_secs": 1})).run();
-    assert_eq!(exit.end, End::Lingered, "{exit:?}");
+    assert_eq!(exit.end, AttemptEnd::Lingered, "{exit:?}");
     assert_eq!(exit.verdict.expect("a verdict").reason, "completed");
 }
 
 #[test]
 fn g6_hung_is_silent_and_idle_and_busy_is_not() {
     let exit = Try::new("echo up; setsid sleep TOKEN", json!({"idle_secs": 1})).run();
-    assert_eq!(exit.end, End::Hung, "{exit:?}");
+    assert_eq!(exit.end, AttemptEnd::Hung, "{exit:?}");
     // Works for three times as long without a word, in a process of its own.
     let spin = "end=$(($(date +%s) + 4)); while [ $(date +%s) -lt $end ]; do :; done";
     let exit = Try::new(&format!("setsid sh -c '{spin}'"), json!({"idle_secs": 1})).run();
-    assert_eq!((exit.end, exit.exit_code), (End::Exited, Some(0)), "{exit:?}");
+    assert_eq!(
+        (exit.end, exit.exit_code),
+        (AttemptEnd::Exited, Some(0)),
+        "{exit:?}"
+    );
 }
 
 #[test]
 fn g9_money_tokens_and_turns_are_enforced_by_the_shim() {
     for (line, changed, end) in [
-        (usage(2.0, 10, 1), json!({"budget": 1.5}), End::OverBudget),
-        (usage(0.1, 200, 1), json!({"budget_tokens": 199}), End::OverBudget),
-        (usage(0.1, 10, 4), json!({"max_turns": 3}), End::OverTurns),
+        (usage(2.0, 10, 1), json!({"budget": 1.5}), AttemptEnd::OverBudget),
+        (
+            usage(0.1, 200, 1),
+            json!({"budget_tokens": 199}),
+            AttemptEnd::OverBudget,
+        ),
+        (usage(0.1, 10, 4), json!({"max_turns": 3}), AttemptEnd::OverTurns),
     ] {
         let exit = Try::new(&format!("echo '{line}'; sleep TOKEN"), changed).run();
         assert_eq!(exit.end, end, "{line}");
@@ -295,7 +311,7 @@ fn g9_money_tokens_and_turns_are_enforced_by_the_shim() {
     // Both at once: it is not ended between the two.
     let script = format!("printf '%s\\n' '{}' '{}'; exit 0", usage(2.0, 10, 1), result());
     let exit = Try::new(&script, json!({"budget": 1.5})).run();
-    assert_eq!(exit.end, End::Exited, "it had ended: {exit:?}");
+    assert_eq!(exit.end, AttemptEnd::Exited, "it had ended: {exit:?}");
 }
 
 #[test]
@@ -314,13 +330,13 @@ fn g10_a_stop_ends_an_agent_and_one_before_the_start_prevents_it() {
     assert_eq!(running.text.as_deref(), Some("up"));
     assert!(attempt::stop(&its.folder, &why).expect("asked"));
     let exit = its.wait_for_end();
-    assert_eq!(exit.end, End::Stopped);
+    assert_eq!(exit.end, AttemptEnd::Stopped);
     assert_eq!(its.survivors(), Vec::<String>::new());
     assert!(its.notes().contains(&"stopped by human:boss: enough".to_owned()));
     assert!(!attempt::stop(&its.folder, &why).expect("too late"));
     let its = Try::new("echo x >> runs", json!({}));
     assert!(attempt::stop(&its.folder, &why).expect("asked"));
-    assert_eq!((its.run().end, its.runs()), (End::Stopped, 0));
+    assert_eq!((its.run().end, its.runs()), (AttemptEnd::Stopped, 0));
 }
 
 #[test]
@@ -333,7 +349,7 @@ fn g8_a_hundred_megabytes_of_output_take_little_memory_and_little_disk() {
     );
     let its = Try::new(&script, json!({}));
     let exit = its.run();
-    assert_eq!((exit.end, exit.exit_code), (End::Exited, Some(0)));
+    assert_eq!((exit.end, exit.exit_code), (AttemptEnd::Exited, Some(0)));
     assert_eq!(exit.verdict.expect("a verdict").reason, "completed");
     let peak: u64 = exit
         .stderr_tail
@@ -364,16 +380,16 @@ fn g7_garbage_is_kept_and_never_fatal() {
     );
     let its = Try::new(&script, json!({}));
     let exit = its.run();
-    assert_eq!((exit.end, exit.exit_code), (End::Exited, Some(0)));
+    assert_eq!((exit.end, exit.exit_code), (AttemptEnd::Exited, Some(0)));
     assert!(exit.verdict.is_some());
     let said = its.said();
     let has_long = said.iter().any(
-        |said| matches!(said, Said::Unknown { line } if line.contains("5000000 bytes") && line.len() < 5000),
+        |said| matches!(said, AgentEvent::Unknown { line } if line.contains("5000000 bytes") && line.len() < 5000),
     );
     assert!(has_long, "{said:?}");
     assert_eq!(
         said.last(),
-        Some(&Said::Text {
+        Some(&AgentEvent::Text {
             text: "half a line".into()
         })
     );
@@ -413,7 +429,7 @@ fn g12_of_many_shims_one_starts_the_agent() {
         codes.contains(&Some(0)) && codes.iter().all(|code| matches!(code, Some(0 | 4))),
         "{codes:?}"
     );
-    assert_eq!((its.runs(), its.exit().end), (1, End::Exited));
+    assert_eq!((its.runs(), its.exit().end), (1, AttemptEnd::Exited));
 }
 
 /// Leaves a daemon behind that only its mark tells of.
@@ -431,7 +447,7 @@ fn g12_a_shim_killed_at_any_moment_is_buried_with_all_it_started() {
         shim.kill().expect("ours");
         shim.wait().expect("ours");
         let exit = its.bury(&format!("round {round}"));
-        assert_eq!(exit.end, End::ShimLost, "round {round}");
+        assert_eq!(exit.end, AttemptEnd::ShimLost, "round {round}");
     }
 }
 
@@ -458,7 +474,7 @@ fn g12_two_may_bury_at_once_and_nobody_buries_the_living() {
     assert!(exits.windows(2).all(|pair| pair[0] == pair[1]), "{exits:?}");
     assert!(exits[0].ended_orphans >= 3, "{exits:?}");
     let exit = its.bury("again");
-    assert_eq!(exit.end, End::ShimLost);
+    assert_eq!(exit.end, AttemptEnd::ShimLost);
 }
 
 #[test]
@@ -523,8 +539,11 @@ fn heavy_g12_a_shim_killed_at_every_call_that_matters_is_buried() {
         let inject = format!("-einject={name}:signal=KILL:when={nth}");
         trace(&its, &[format!("-etrace={name}"), inject, "-o/dev/null".into()]);
         let exit = its.bury(&format!("{name} {nth}"));
-        lost += usize::from(exit.end == End::ShimLost);
-        assert!(matches!(exit.end, End::ShimLost | End::Exited), "{exit:?}");
+        lost += usize::from(exit.end == AttemptEnd::ShimLost);
+        assert!(
+            matches!(exit.end, AttemptEnd::ShimLost | AttemptEnd::Exited),
+            "{exit:?}"
+        );
     }
     say(&format!("{} points, {lost} shims lost", points.len()));
     assert!(lost > 0);
@@ -547,10 +566,10 @@ fn heavy_g8_cycles_of_start_and_end_leave_nothing() {
                 reason: "cycle".into(),
             };
             assert!(attempt::stop(&its.folder, &why).expect("asked"));
-            assert_eq!(its.wait_for_end().end, End::Stopped);
+            assert_eq!(its.wait_for_end().end, AttemptEnd::Stopped);
         } else {
             assert!(process::signal(running.shim, rustix::process::Signal::KILL).expect("ours"));
-            assert_eq!(its.bury("cycle").end, End::ShimLost);
+            assert_eq!(its.bury("cycle").end, AttemptEnd::ShimLost);
         }
         assert_eq!(its.survivors(), Vec::<String>::new(), "round {round}");
     }
@@ -583,7 +602,11 @@ fn g8_a_full_disk_loses_output_and_nothing_else() {
         );
         let its = Try::within(disk.path(), &script, json!({}));
         let exit = its.run();
-        assert_eq!((exit.end, exit.exit_code), (End::Exited, Some(6)), "{exit:?}");
+        assert_eq!(
+            (exit.end, exit.exit_code),
+            (AttemptEnd::Exited, Some(6)),
+            "{exit:?}"
+        );
         assert!(exit.verdict.is_some(), "{exit:?}");
         assert_eq!((exit.tokens.input, exit.turns), (7, 2));
         assert!(exit.stderr_tail.starts_with("last words"), "{exit:?}");

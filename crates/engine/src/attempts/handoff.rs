@@ -13,9 +13,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jit_agents::job::Job;
 use jit_agents::prompt::{Brief, Handoff};
 use jit_agents::runner::attempt::{self, Attempt};
-use jit_agents::runner::job::Job;
 use jit_core::decide::command::{Command, CommandReply as Decided};
 use jit_core::log::state;
 use jit_core::model::cost::Usd;

@@ -23,9 +23,9 @@
 
 use std::fmt::Write as _;
 
-use jit_agents::event::{Line, Said};
+use jit_agents::event::{AgentEvent, EventLine};
 use jit_agents::prompt::{cleaned, fenced};
-use jit_agents::runner::redact::Redactor;
+use jit_agents::redact::Redactor;
 use jit_agents::short;
 use sha2::{Digest as _, Sha256};
 
@@ -104,20 +104,20 @@ pub struct Digested {
 }
 
 impl Digested {
-    pub fn add(&mut self, line: &Line) {
+    pub fn add(&mut self, line: &EventLine) {
         match &line.said {
-            Said::Tool { name, detail } if SHELLS.contains(&name.as_str()) => {
+            AgentEvent::Tool { name, detail } if SHELLS.contains(&name.as_str()) => {
                 self.commands.push((detail.clone(), None));
             }
-            Said::ToolDone { name, failed, .. } if SHELLS.contains(&name.as_str()) => {
+            AgentEvent::ToolDone { name, failed, .. } if SHELLS.contains(&name.as_str()) => {
                 // They come back in the order in which they were asked for.
                 if let Some(open) = self.commands.iter_mut().find(|(_, failed)| failed.is_none()) {
                     open.1 = Some(*failed);
                 }
             }
-            Said::Denied { name, reason } => self.denials.push((name.clone(), reason.clone())),
-            Said::Text { text } if !text.trim().is_empty() => self.last_words = Some(text.clone()),
-            Said::Result { verdict } if !verdict.text.trim().is_empty() => {
+            AgentEvent::Denied { name, reason } => self.denials.push((name.clone(), reason.clone())),
+            AgentEvent::Text { text } if !text.trim().is_empty() => self.last_words = Some(text.clone()),
+            AgentEvent::Result { verdict } if !verdict.text.trim().is_empty() => {
                 self.last_words = Some(verdict.text.clone());
             }
             _ => {}
@@ -375,11 +375,11 @@ mod tests {
     #[test]
     fn g14_commands_are_matched_with_how_they_ended() {
         let mut said = Digested::default();
-        let tool = |name: &str| Said::Tool {
+        let tool = |name: &str| AgentEvent::Tool {
             name: name.to_owned(),
             detail: "make".to_owned(),
         };
-        let done = |failed| Said::ToolDone {
+        let done = |failed| AgentEvent::ToolDone {
             name: "Bash".to_owned(),
             failed,
             detail: String::new(),
@@ -393,7 +393,7 @@ mod tests {
             tool("Bash"),
         ];
         for said_now in lines {
-            said.add(&Line {
+            said.add(&EventLine {
                 at: 0,
                 said: said_now,
             });

@@ -9,10 +9,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use jit_agents as agents;
-use jit_agents::event::Verdict;
+use jit_agents::event::AgentVerdict as Verdict;
+use jit_agents::job::{AttemptEnd as End, Exit, Job};
+use jit_agents::redact::Redactor;
 use jit_agents::runner::attempt::{self, Attempt};
-use jit_agents::runner::job::{End, Exit, Job};
-use jit_agents::runner::redact::Redactor;
 use jit_core::coordinator;
 use jit_core::log::state;
 use jit_core::model::actor::Actor;

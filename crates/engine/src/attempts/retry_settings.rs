@@ -10,10 +10,10 @@
 
 use std::path::Path;
 
-use jit_agents::event::Said;
-use jit_agents::prompt::Conflict;
+use jit_agents::event::AgentEvent as Said;
+use jit_agents::job::Job;
+use jit_agents::prompt::MergeConflict as Conflict;
 use jit_agents::runner::attempt;
-use jit_agents::runner::job::Job;
 use jit_core::model::failure_reason;
 use jit_core::model::plan::{PlanUnit, Settings};
 use jit_core::model::unit::Unit;

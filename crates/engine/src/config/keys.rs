@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use jit_agents::hooks::decision::Mode;
+use jit_agents::hooks::decision::RuleMode as Mode;
 use jit_core::landing::path_rules::PathRule;
 use jit_core::model::cost::Usd;
 use jit_core::model::glob::Pattern;

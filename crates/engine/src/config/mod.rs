@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
-use jit_agents::hooks::decision::Mode as Guard;
+use jit_agents::hooks::decision::RuleMode as Guard;
 use jit_agents::price::Price;
 use jit_core::landing::path_rules::MergePolicy;
 use jit_core::model::cost::Usd;

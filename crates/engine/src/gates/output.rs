@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use jit_agents::runner::redact::{Redactor, Scrub};
+use jit_agents::redact::{Redactor, StreamRedactor};
 
 /// Takes output as it comes.
 pub(super) struct Output<'a> {
     all: &'a mut dyn Write,
-    scrub: Scrub,
+    scrub: StreamRedactor,
     /// How many bytes may still be written.
     room: u64,
     most: u64,
@@ -26,7 +26,7 @@ impl<'a> Output<'a> {
     pub(super) fn new(all: &'a mut dyn Write, most: u64, keep: usize) -> Self {
         Self {
             all,
-            scrub: Scrub::new(Arc::clone(Redactor::of_process())),
+            scrub: StreamRedactor::new(Arc::clone(Redactor::of_process())),
             room: most,
             most,
             is_cut: false,

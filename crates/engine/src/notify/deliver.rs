@@ -9,7 +9,7 @@ use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use jit_agents::runner::redact::Redactor;
+use jit_agents::redact::Redactor;
 use jit_agents::short;
 use jit_os::{children, process};
 use rustix::process::{Signal, kill_process_group};

@@ -8,7 +8,7 @@
 //! - each thing is told once. What was told is in the workflow's folder, so a coordinator that follows another knows. One
 //!   that is killed in the middle of a delivery may have told it already: then it is told again under the same `id`;
 //! - at most [`BURST`] at once and one in [`PACE`] after that; what happens meanwhile is told together;
-//! - no secret is in it ([`jit_agents::runner::redact`]), nor in an argument list ([`deliver`]).
+//! - no secret is in it ([`jit_agents::redact`]), nor in an argument list ([`deliver`]).
 //!
 //! Format of a notification, one JSON object: `schema_version`, `id`, `class`, `at`, `repository`, `workflow`, `unit`, `agent`,
 //! `title` (one line), `message`, `next` (a command), `more` (how many others it stands for). In `workflows/<id>/notified`
@@ -29,7 +29,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use jit_agents::runner::redact::Redactor;
+use jit_agents::redact::Redactor;
 use jit_core::model::ids::{UnitId, WorkflowId};
 use jit_core::model::time::Wall;
 use jit_os::file;

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use jit_agents as agents;
-use jit_agents::runner::glance::{Far, Glance};
-use jit_agents::runner::{Sum, attempt};
+use jit_agents::runner::attempt_poll::{AttemptPoll as Glance, AttemptStage as Far};
+use jit_agents::runner::{AttemptTotals as Sum, attempt};
 use jit_core::coordinator::{
     AgentStatus, Cap, CoordinatorInput, CoordinatorLimits, PlanMember, Spending, StepKind, StepTrouble,
     WorkflowFacts as Known,

@@ -1,4 +1,4 @@
-use jit_agents::hooks::{Event, Program};
+use jit_agents::hooks::{HookEvent, Program};
 use jit_engine::hooks::agent;
 use jit_store::Outcome;
 use serde_json::json;
@@ -19,7 +19,7 @@ pub struct Flags {
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let program: Option<Program> = flags.program.parse().ok();
-    let known = program.and_then(|program| Some((program, Event::named(&flags.event, program)?)));
+    let known = program.and_then(|program| Some((program, HookEvent::named(&flags.event, program)?)));
     let Some((program, event)) = known else {
         // Settings of another version of jit: not a reason to stop an agent.
         let warning = format!("jit has no hook for {} {}", flags.program, flags.event);

@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use jit_agents::event::Line;
+use jit_agents::event::EventLine;
 use jit_agents::runner::attempt;
 use jit_core::model::unit::{Phase, Unit};
 use jit_engine::api::{Reply, Request};
@@ -81,7 +81,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
 }
 
 /// One line, as JSON or for people. `false`: nobody reads it any more.
-fn print(line: &Line, cx: &Cx) -> bool {
+fn print(line: &EventLine, cx: &Cx) -> bool {
     let text = if cx.json() {
         cx.json_line(line)
     } else {
@@ -96,7 +96,7 @@ fn each(
     folder: &Path,
     to_the_end: bool,
     now_and_then: &mut dyn FnMut() -> Outcome<()>,
-    take: &mut dyn FnMut(Line) -> bool,
+    take: &mut dyn FnMut(EventLine) -> bool,
 ) -> Outcome<bool> {
     let mut from = 0;
     for round in 1_u32.. {
@@ -130,7 +130,7 @@ pub fn follow_to_the_end(named: Option<&str>, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Write)?;
     let mut unit = unit(&app, named)?;
     // With --json, standard output is for the one answer at the end.
-    let mut shown = |line: Line| cx.json() || cx.quiet() || print(&line, cx);
+    let mut shown = |line: EventLine| cx.json() || cx.quiet() || print(&line, cx);
     // A shim that died before it began is started again by whoever looks at the unit.
     let mut look = || self::unit(&app, Some(unit.id.as_str())).map(drop);
     if !each(

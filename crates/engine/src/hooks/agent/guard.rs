@@ -23,7 +23,7 @@ mod writes;
 
 use std::path::{Path, PathBuf};
 
-use jit_agents::hooks::decision::{Mode, Objection, Verdict};
+use jit_agents::hooks::decision::{HookDecision, Objection, RuleMode};
 use jit_agents::hooks::shell::{self, Item, Simple, Word};
 
 use self::variables::Variables;
@@ -31,13 +31,13 @@ use super::ground::{Ground, Whose};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    pub outside_worktree: Mode,
-    pub stash: Mode,
-    pub destructive_git: Mode,
+    pub outside_worktree: RuleMode,
+    pub stash: RuleMode,
+    pub destructive_git: RuleMode,
 }
 
 impl Rules {
-    fn strongest(&self) -> Mode {
+    fn strongest(&self) -> RuleMode {
         self.outside_worktree.max(self.stash).max(self.destructive_git)
     }
 }
@@ -48,7 +48,7 @@ pub fn write(
     rules: &Rules,
     given: &Path,
     cwd: &Path,
-    verdict: &mut Verdict,
+    verdict: &mut HookDecision,
 ) -> Option<PathBuf> {
     let Some(path) = ground.physical(given, cwd) else {
         let what = "The path is longer than any file's, or has a NUL in it.";
@@ -97,13 +97,13 @@ pub fn command(
     rules: &Rules,
     text: &str,
     cwd: &Path,
-    verdict: &mut Verdict,
+    verdict: &mut HookDecision,
 ) -> Vec<PathBuf> {
     judge(ground, rules, text, cwd, verdict).writes
 }
 
 /// Judges a command line; returns all that it is seen to write.
-pub fn judge(ground: &Ground, rules: &Rules, text: &str, cwd: &Path, verdict: &mut Verdict) -> Seen {
+pub fn judge(ground: &Ground, rules: &Rules, text: &str, cwd: &Path, verdict: &mut HookDecision) -> Seen {
     let mut judge = Judge {
         ground,
         rules,
@@ -120,7 +120,7 @@ pub fn judge(ground: &Ground, rules: &Rules, text: &str, cwd: &Path, verdict: &m
 struct Judge<'a> {
     ground: &'a Ground,
     rules: &'a Rules,
-    verdict: &'a mut Verdict,
+    verdict: &'a mut HookDecision,
     seen: Seen,
 }
 

@@ -11,8 +11,8 @@
 use std::path::PathBuf;
 
 use jit_agents::hooks::{Program, input, settings};
+use jit_agents::job::Job;
 use jit_agents::rules::{self, Rule};
-use jit_agents::runner::job::Job;
 use jit_agents::{Ask, Permission, Question, short};
 use jit_git::{GitEnv, Place};
 

@@ -12,9 +12,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jit_agents::hooks::decision::{Mode, Objection, Verdict};
+use jit_agents::hooks::decision::{HookDecision as Verdict, Objection, RuleMode as Mode};
 use jit_agents::hooks::input::{self, Act, BadInput, ToolCall};
-use jit_agents::hooks::{Event, Program, answer};
+use jit_agents::hooks::{HookEvent as Event, Program, answer};
 use jit_core::log::state;
 use jit_core::model::ids::AgentId;
 use jit_core::model::lease::Lease;

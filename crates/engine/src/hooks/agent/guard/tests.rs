@@ -4,12 +4,12 @@ use super::super::ground::tests::land;
 use super::*;
 
 const STRICT: Rules = Rules {
-    outside_worktree: Mode::Deny,
-    stash: Mode::Deny,
-    destructive_git: Mode::Deny,
+    outside_worktree: RuleMode::Deny,
+    stash: RuleMode::Deny,
+    destructive_git: RuleMode::Deny,
 };
 
-fn seen(ground: &Ground, rules: &Rules, text: &str) -> (Verdict, Seen) {
+fn seen(ground: &Ground, rules: &Rules, text: &str) -> (HookDecision, Seen) {
     let root = ground
         .own
         .ancestors()
@@ -17,13 +17,13 @@ fn seen(ground: &Ground, rules: &Rules, text: &str) -> (Verdict, Seen) {
         .expect("a folder")
         .to_string_lossy()
         .into_owned();
-    let mut verdict = Verdict::default();
+    let mut verdict = HookDecision::default();
     let text = text.replace('@', &root);
     let seen = judge(ground, rules, &text, &ground.own, &mut verdict);
     (verdict, seen)
 }
 
-fn judged(ground: &Ground, rules: &Rules, text: &str) -> (Verdict, Vec<PathBuf>) {
+fn judged(ground: &Ground, rules: &Rules, text: &str) -> (HookDecision, Vec<PathBuf>) {
     let (verdict, seen) = seen(ground, rules, text);
     (verdict, seen.writes)
 }
@@ -202,9 +202,9 @@ fn f9_branches_that_others_work_on_are_left_alone() {
 fn f9_each_rule_has_a_mode_of_its_own() {
     let (_folder, ground) = land();
     let rules = Rules {
-        outside_worktree: Mode::Off,
-        stash: Mode::Warn,
-        destructive_git: Mode::Deny,
+        outside_worktree: RuleMode::Off,
+        stash: RuleMode::Warn,
+        destructive_git: RuleMode::Deny,
     };
     let (verdict, _) = judged(&ground, &rules, "git stash; echo x > @/main/a");
     assert!(!verdict.is_denied());
@@ -212,12 +212,12 @@ fn f9_each_rule_has_a_mode_of_its_own() {
     let (verdict, _) = judged(&ground, &rules, "git stash; git branch -D main");
     assert!(verdict.is_denied());
     let off = Rules {
-        stash: Mode::Off,
-        destructive_git: Mode::Off,
+        stash: RuleMode::Off,
+        destructive_git: RuleMode::Off,
         ..rules
     };
     let (verdict, _) = judged(&ground, &off, "git stash; git branch -D main; echo 'open");
-    assert_eq!(verdict, Verdict::default());
+    assert_eq!(verdict, HookDecision::default());
     let (verdict, _) = judged(&ground, &STRICT, "echo 'open");
     assert!(verdict.is_denied());
 }

@@ -1,17 +1,17 @@
-//! Secrets stay out of the files about agents (G8).
+//! Removes secrets from text about agents (G8).
 //!
 //! What must hold:
 //!
-//! - known values are the values of the agent's environment whose names say that they are secret (`*_KEY`, `*TOKEN*`,
-//!   `*SECRET*`, `*PASSWORD*`, `*CREDENTIAL*`), of at least [`SHORTEST`] characters; they are found also where a line break
-//!   or the end of a piece of output is in the middle of them, where JSON had to escape them, and where a text was cut;
-//! - what looks like a secret is one: keys and tokens by the signs of who issues them, private keys, what follows
-//!   `Authorization`, the password in an address;
-//! - each stands as `[redacted]`. What is redacted already stays as it is;
-//! - one pass over the bytes, whatever they are; of a stream at most [`MOST_HELD`] bytes are held back.
+//! - known secrets are the values of variables in the agent's environment whose names look secret (`*_KEY`, `*TOKEN*`,
+//!   `*SECRET*`, `*PASSWORD*`, `*CREDENTIAL*`) and that have at least `SHORTEST` bytes. They are also found if a line
+//!   break or the end of a piece of output splits them, if JSON escapes them, and if a text was cut within them;
+//! - text that looks like a secret is treated as one: keys and tokens with the prefix of a known issuer, private keys,
+//!   the value after `Authorization`, the password in a URL;
+//! - each secret becomes `[redacted]`. Redacted text stays unchanged;
+//! - one pass over the bytes, for any input; a stream holds back at most `MOST_HELD` bytes.
 //!
-//! Limitations: a secret that was encoded, turned round or said in two events is not known. A file that the agent itself
-//! writes is not looked at.
+//! Limitations: a secret that is encoded, reversed or split over two events is not found. Files that the agent itself
+//! writes are not redacted.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -20,28 +20,28 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use crate::event::Said;
+use crate::event::AgentEvent;
 
-/// A shorter value is a word like others.
+/// Minimum bytes of a known secret. Shorter values are common words.
 const SHORTEST: usize = 8;
-/// A longer one is no secret but a file.
+/// Maximum bytes of a known secret. Longer values are files.
 const LONGEST: usize = 16 << 10;
-/// So many values are remembered.
+/// Maximum number of known secrets.
 const MOST: usize = 500;
-/// Of a line that does not end.
+/// Maximum bytes that a stream holds back of an unfinished line.
 const MOST_HELD: usize = 32 << 10;
-/// How far a private key reaches at most.
+/// Maximum length of a private key.
 const KEY_REACHES: usize = 16 << 10;
-/// Within so many bytes a token has a digit.
+/// A token has a digit within this many bytes.
 const SOON: usize = 256;
-/// The beginning of a known value counts where a text was cut, from so many bytes on.
+/// Minimum bytes of a known secret's beginning that count where a text was cut.
 const PART: usize = 6;
 
 const MARK: &[u8] = b"[redacted]";
-/// How we show that a text was cut.
+/// Marks where jit cut a text.
 const CUT: &str = "…";
 
-/// How a token begins, which bytes it has besides letters and digits, and how many come after the beginning at least.
+/// Tokens: prefix, bytes allowed besides letters and digits, minimum length after the prefix.
 const TOKENS: &[(&[u8], &[u8], usize)] = &[
     (b"sk-ant-", b"-_", 8),
     (b"sk-", b"-_", 20),
@@ -64,15 +64,15 @@ const TOKENS: &[(&[u8], &[u8], usize)] = &[
     (b"hf_", b"", 30),
     (b"pypi-", b"-_", 30),
 ];
-/// Names whose value is a secret, in lower case.
+/// Header names whose value is a secret, in lower case.
 const NAMES: &[&[u8]] = &[b"authorization", b"x-api-key", b"x-goog-api-key"];
 
-/// Knows what must not be written down.
+/// Finds and replaces secrets.
 #[derive(Debug, Default)]
 pub struct Redactor {
-    /// Longest first.
+    /// Known secrets, longest first.
     known: Vec<Vec<u8>>,
-    /// Bytes that one of them begins with.
+    /// The first bytes of all known secrets.
     first: Firsts,
 }
 
@@ -97,7 +97,7 @@ fn is_secret(name: &[u8]) -> bool {
 }
 
 impl Redactor {
-    /// What must not be told of this environment.
+    /// Takes the known secrets from this environment.
     pub fn of(env: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let mut known: Vec<Vec<u8>> = Vec::new();
         for (name, value) in env {
@@ -105,7 +105,7 @@ impl Redactor {
             if !is_secret(name.as_bytes()) || value.len() > LONGEST || known.len() >= MOST {
                 continue;
             }
-            // Where a secret lies is none.
+            // The path of a file with a secret is not secret.
             if value.starts_with(b"/") && Path::new(std::ffi::OsStr::from_bytes(value)).exists() {
                 continue;
             }
@@ -131,13 +131,13 @@ impl Redactor {
         Self { known, first }
     }
 
-    /// What must not be told of the environment of this process.
+    /// Takes the known secrets from the environment of this process.
     pub fn of_process() -> &'static Arc<Self> {
         static OWN: OnceLock<Arc<Redactor>> = OnceLock::new();
         OWN.get_or_init(|| Arc::new(Self::of(std::env::vars_os())))
     }
 
-    /// The text without secrets.
+    /// Replaces the secrets in a text.
     pub fn clean<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self.clean_bytes(text.as_bytes()) {
             Cow::Borrowed(_) => Cow::Borrowed(text),
@@ -153,8 +153,8 @@ impl Redactor {
         Cow::Owned(replaced(text, &found))
     }
 
-    /// What was said, without secrets.
-    pub fn clean_said(&self, said: &mut Said) {
+    /// Replaces the secrets in an event.
+    pub fn clean_said(&self, said: &mut AgentEvent) {
         said.each_text(&mut |text| {
             if let Cow::Owned(clean) = self.clean(text) {
                 *text = clean;
@@ -162,11 +162,11 @@ impl Redactor {
         });
     }
 
-    /// Where secrets are, in order, none touching another.
+    /// The ranges of all secrets, sorted, without overlaps.
     fn find(&self, text: &[u8]) -> Vec<Range<usize>> {
         let mut found: Vec<Range<usize>> = Vec::new();
         let mut at = 0;
-        // Most bytes begin nothing, and most that could are in the middle of a word.
+        // Most bytes cannot begin a secret, and most that could are within a word.
         let mut within = false;
         while let Some(byte) = text.get(at) {
             let kind = KINDS[usize::from(*byte)];
@@ -208,7 +208,7 @@ impl Redactor {
         Some(at..at + value.len())
     }
 
-    /// Known values with line breaks in them.
+    /// Finds known secrets that contain line breaks.
     fn across_lines(&self, text: &[u8], found: &mut Vec<Range<usize>>) {
         let is_break = |b: &u8| matches!(b, b'\n' | b'\r');
         if self.known.is_empty() || !text.iter().any(is_break) {
@@ -230,7 +230,7 @@ impl Redactor {
         }
     }
 
-    /// The beginning of a known value where a text was cut.
+    /// Finds beginnings of known secrets where a text was cut.
     fn cut_off(&self, text: &[u8], found: &mut Vec<Range<usize>>) {
         if self.known.is_empty() {
             return;
@@ -249,10 +249,10 @@ impl Redactor {
         }
     }
 
-    /// From where on a text may be the beginning of a secret that goes on.
+    /// The start of an unfinished known secret at the end of the text, or the length of the text.
     fn unfinished(&self, text: &[u8]) -> usize {
         let longest = self.known.first().map_or(0, Vec::len);
-        // With line breaks in between.
+        // Twice the length, to allow for line breaks.
         let from = text.len().saturating_sub(longest.saturating_mul(2));
         for (start, byte) in text.iter().enumerate().skip(from) {
             if self.first.0[usize::from(*byte)]
@@ -268,8 +268,8 @@ impl Redactor {
     }
 }
 
-/// How many bytes of a value stand here, line breaks left out, and where it ends if all do; no end either where the text
-/// ends in the middle of it.
+/// Compares `value` with the text at `start`, ignoring line breaks. Returns the number of matching bytes, and where the
+/// comparison ended: 0 bytes on a mismatch, and no end if the text ends before the value does.
 fn along(text: &[u8], start: usize, value: &[u8]) -> (usize, Option<usize>) {
     let mut matched = 0;
     let mut at = start;
@@ -297,7 +297,7 @@ fn replaced(text: &[u8], found: &[Range<usize>]) -> Vec<u8> {
     out
 }
 
-/// A word begins here. After an escape, as in `\nsk-…`, one does too.
+/// Whether a word begins here. One also begins after an escape, as in `\nsk-…`.
 fn begins(text: &[u8], at: usize) -> bool {
     let before = at.checked_sub(1).and_then(|n| text.get(n));
     let escaped = at.checked_sub(2).and_then(|n| text.get(n)) == Some(&b'\\');
@@ -306,7 +306,7 @@ fn begins(text: &[u8], at: usize) -> bool {
     })
 }
 
-/// How many bytes from here on are letters, digits or some of these.
+/// The number of bytes from here on that are letters, digits or in `also`.
 fn run(text: &[u8], at: usize, also: &[u8]) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     rest.iter()
@@ -314,7 +314,7 @@ fn run(text: &[u8], at: usize, also: &[u8]) -> usize {
         .unwrap_or(rest.len())
 }
 
-/// Of each byte: it may be the first of a token or a name, it is a sign of its own, it is inside of words.
+/// Flags of each byte: it may begin a token or a name, it is a sign of its own, it occurs within words.
 const KINDS: [u8; 256] = {
     let mut kinds = [0; 256];
     let mut byte = 0;
@@ -340,7 +340,7 @@ const FIRST: u8 = 1;
 const SIGN: u8 = 2;
 const INNER: u8 = 4;
 
-/// What looks like a secret here, where a word begins or one of the signs is.
+/// The range of a secret that begins here, at the beginning of a word or at a sign.
 fn pattern_at(text: &[u8], at: usize) -> Option<Range<usize>> {
     match text.get(at)? {
         b'e' => jwt(text, at),
@@ -356,7 +356,7 @@ fn token(text: &[u8], at: usize) -> Option<Range<usize>> {
     let rest = text.get(at..)?;
     TOKENS.iter().find_map(|(sign, also, least)| {
         let body = at + rest.starts_with(sign).then_some(sign.len())?;
-        // One without a digit soon is none, however long it is.
+        // A token has a digit near its beginning, or it is a word.
         let near = text.get(body..(body + SOON).min(text.len()))?;
         let head = run(near, 0, also);
         let has_digit = near.get(..head)?.iter().any(u8::is_ascii_digit);
@@ -364,7 +364,7 @@ fn token(text: &[u8], at: usize) -> Option<Range<usize>> {
     })
 }
 
-/// `eyJ….….…`
+/// A JSON web token: `eyJ….….…`
 fn jwt(text: &[u8], at: usize) -> Option<Range<usize>> {
     let within = at.checked_sub(1).is_some_and(|n| text.get(n) == Some(&b'-'));
     if within || !text.get(at..)?.starts_with(b"eyJ") {
@@ -382,7 +382,7 @@ fn jwt(text: &[u8], at: usize) -> Option<Range<usize>> {
     Some(at..end)
 }
 
-/// `Authorization: Bearer …`: what follows.
+/// The value in `Authorization: Bearer …`.
 fn named(text: &[u8], at: usize) -> Option<Range<usize>> {
     let rest = text.get(at..)?;
     let name = NAMES.iter().find(|name| {
@@ -410,7 +410,7 @@ fn named(text: &[u8], at: usize) -> Option<Range<usize>> {
     (count >= 6 && !rest.starts_with(MARK)).then_some(from..from + count)
 }
 
-/// `Bearer …`, where no name stands before it.
+/// The value in `Bearer …` without a header name.
 fn bearer(text: &[u8], at: usize) -> Option<Range<usize>> {
     let word = b"bearer ";
     let head = text.get(at..at + word.len())?;
@@ -423,7 +423,7 @@ fn bearer(text: &[u8], at: usize) -> Option<Range<usize>> {
     (count >= 16 && has_digit).then_some(from..from + count)
 }
 
-/// `://user:password@`: what is between.
+/// `user:password` in `://user:password@`.
 fn password(text: &[u8], at: usize) -> Option<Range<usize>> {
     let from = at + text.get(at..)?.starts_with(b"://").then_some(3)?;
     let rest = text.get(from..(from + 512).min(text.len()))?;
@@ -436,7 +436,7 @@ fn password(text: &[u8], at: usize) -> Option<Range<usize>> {
     (named.contains(&b':') && named != MARK).then_some(from..from + user)
 }
 
-/// `-----BEGIN … PRIVATE KEY-----` and what comes after, to its end.
+/// `-----BEGIN … PRIVATE KEY-----` up to and including its end line.
 fn private_key(text: &[u8], at: usize) -> Option<Range<usize>> {
     let rest = text.get(at..(at + KEY_REACHES).min(text.len()))?;
     let head = rest.strip_prefix(b"-----BEGIN ")?;
@@ -448,7 +448,7 @@ fn private_key(text: &[u8], at: usize) -> Option<Range<usize>> {
         let end = find(rest.get(tail..)?, b"-----").map_or(rest.len(), |n| tail + n + 5);
         return Some(at..at + end);
     }
-    // It was cut: as far as it looks like one.
+    // The end line is missing: take everything that looks like a key.
     let also = |b: &u8| b.is_ascii_alphanumeric() || b"+/=\r\n\\ :,-".contains(b);
     let more = rest.get(body..)?.iter().take_while(|b| also(b)).count();
     Some(at..at + body + more)
@@ -458,29 +458,29 @@ fn find(text: &[u8], sign: &[u8]) -> Option<usize> {
     text.windows(sign.len()).position(|part| part == sign)
 }
 
-/// A stream without secrets, in whatever pieces it comes.
+/// Redacts a stream that arrives in pieces of any size.
 #[derive(Debug)]
-pub struct Scrub {
+pub struct StreamRedactor {
     of: Arc<Redactor>,
     held: Vec<u8>,
 }
 
-impl Scrub {
+impl StreamRedactor {
     pub fn new(of: Arc<Redactor>) -> Self {
         Self { of, held: Vec::new() }
     }
 
-    /// Gives on what is sure.
+    /// Passes on the bytes that cannot become part of a secret.
     pub fn take(&mut self, bytes: &[u8], out: &mut dyn FnMut(&[u8])) {
         self.held.extend_from_slice(bytes);
         let found = self.of.find(&self.held);
         let len = self.held.len();
         let line = self.held.iter().rposition(|b| *b == b'\n').map_or(0, |n| n + 1);
-        // Of a line that does not end, the end alone.
+        // Of an unfinished line, hold back only its end.
         let line = line.max(len.saturating_sub(MOST_HELD / 4));
         let mut from = line.min(self.of.unfinished(&self.held));
         for range in &found {
-            // One that reaches the end may go on.
+            // A secret at the end may continue.
             if range.end >= len {
                 from = from.min(range.start);
             } else if range.contains(&from) {
@@ -489,7 +489,7 @@ impl Scrub {
         }
         from = from.max(len.saturating_sub(MOST_HELD));
         let sure: Vec<Range<usize>> = found.into_iter().filter(|range| range.start < from).collect();
-        // One that is longer than can be held is gone as far as it was seen.
+        // A secret longer than the limit is dropped as far as it was seen.
         from = sure.last().map_or(from, |last| last.end.max(from));
         let head = self.held.get(..from).unwrap_or_default();
         if !head.is_empty() {
@@ -501,7 +501,7 @@ impl Scrub {
         self.held.drain(..from);
     }
 
-    /// There is no more.
+    /// The stream has ended.
     pub fn end(&mut self, out: &mut dyn FnMut(&[u8])) {
         let held = std::mem::take(&mut self.held);
         if !held.is_empty() {
@@ -614,7 +614,7 @@ mod tests {
     }
 
     fn streamed(of: &Arc<Redactor>, pieces: &[&[u8]]) -> Vec<u8> {
-        let mut scrub = Scrub::new(Arc::clone(of));
+        let mut scrub = StreamRedactor::new(Arc::clone(of));
         let mut out = Vec::new();
         for piece in pieces {
             scrub.take(piece, &mut |bytes| out.extend_from_slice(bytes));
@@ -655,7 +655,7 @@ mod tests {
             "plain-value-of",
             "\n",
         ] {
-            let mut scrub = Scrub::new(Arc::clone(&of));
+            let mut scrub = StreamRedactor::new(Arc::clone(&of));
             let piece = unit.repeat(10_000 / unit.len());
             let mut out = 0;
             for _ in 0..30 {
@@ -670,7 +670,7 @@ mod tests {
     }
 
     proptest! {
-        /// A planted secret never comes out, whatever is around it and however it is cut.
+        /// A planted secret never comes out, for any text around it and any cuts.
         #[test]
         fn g8_a_planted_secret_never_comes_out(
             before in any::<Vec<u8>>(),
@@ -692,7 +692,7 @@ mod tests {
             prop_assert!(!has(&of.clean_bytes(&text), VALUE));
         }
 
-        /// What holds no secret comes out as it went in.
+        /// Text without secrets stays unchanged.
         #[test]
         fn g8_other_text_stays_as_it_is(words in "[a-z \n{}]{0,300}", cut in 0usize..300) {
             let of = Arc::new(Redactor::default());

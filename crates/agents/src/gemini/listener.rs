@@ -1,14 +1,20 @@
-//! What Gemini CLI prints becomes what agents say.
+//! Turns the output of Gemini CLI into events.
 //!
-//! Format, one JSON object a line: `init` with session and model, `message` (of the user, or pieces of one of the model's),
-//! `tool_use`, `tool_result`, `error` for what went wrong on the way, and at the end `result` with `status`, `error` and tokens.
+//! Format, one JSON object per line:
+//!
+//! - `init` with session and model;
+//! - `message`, of the user or as a piece of one of the model;
+//! - `tool_use`, `tool_result`;
+//! - `error` for a problem on the way;
+//! - at the end `result` with `status`, `error` and tokens.
 //!
 //! What must hold:
 //!
-//! - a line that names another session than the first one changes nothing;
-//! - pieces of the model's words are told together;
-//! - a turn is what the model said at once: words and tools up to the first tool that came back;
-//! - that it is not set up to reach its model, or finds no session, is said in a sentence: it only has a code for it.
+//! - a line that names a session other than the first one has no effect;
+//! - pieces of the model's text become one event;
+//! - a turn is one answer of the model: text and tools up to the first tool result;
+//! - if it has no access to its model, or does not find its session, the verdict says so in a sentence: Gemini itself
+//!   only exits with a code.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,33 +22,35 @@ use jit_os::clock;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::codex::count;
-use super::super::event::{Meter, Said, Verdict};
-use super::super::price::{self, Price};
-use super::super::{Ask, Heard, Listener, short, short_bytes};
-use crate::denials as refused;
-use crate::runner::job::Job;
+use crate::ask::Ask;
+use crate::event::{AgentEvent, AgentVerdict, Meter};
+use crate::job::Job;
+use crate::listener::{Listener, Reaction};
+use crate::model_errors;
+use crate::price::{self, Price};
+use crate::text::{short, short_bytes};
+use crate::token_count::count;
 
-/// Characters of words, of what a tool is used on, of a line that is not understood.
+/// Maximum characters of a text, of a tool's detail, of a line that was not understood.
 const TEXT: usize = 2_000;
 const DETAIL: usize = 300;
 const UNKNOWN: usize = 500;
-/// Ids of tools in use that are remembered.
+/// Maximum number of running tools that are remembered.
 const REMEMBERED: usize = 10_000;
-/// A longer id of a tool is not remembered.
+/// Maximum bytes of a tool's id that is remembered.
 const LONGEST_ID: usize = 200;
 
-/// The kinds of lines that are known.
+/// The known types of lines.
 const KINDS: &[&str] = &["init", "message", "tool_use", "tool_result", "error", "result"];
 
 #[derive(Debug)]
-pub struct Stream {
+pub struct GeminiListener {
     session: Option<String>,
     model: Option<String>,
     prices: Vec<Price>,
-    /// Names of the tools in use, by their ids.
+    /// Names of running tools, by id.
     tools: HashMap<String, String>,
-    /// The model's words that were not told yet, and its last ones.
+    /// Text of the model that was not reported yet, and its last text.
     piece: String,
     words: String,
     turns: u64,
@@ -53,7 +61,7 @@ pub struct Stream {
 }
 
 #[derive(Deserialize)]
-struct Event<'a> {
+struct GeminiEvent<'a> {
     #[serde(rename = "type")]
     kind: String,
     session_id: Option<String>,
@@ -83,14 +91,14 @@ struct Event<'a> {
 }
 
 #[derive(Deserialize, Default)]
-struct Trouble {
+struct GeminiError {
     #[serde(default, rename = "type")]
     kind: String,
     #[serde(default)]
     message: String,
 }
 
-impl Trouble {
+impl GeminiError {
     fn of(raw: Option<&RawValue>) -> Self {
         raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
             .unwrap_or_default()
@@ -122,7 +130,7 @@ impl Counts {
         Meter {
             input: self.input_tokens,
             cached: self.cached,
-            // What it thought is in no count but that of all.
+            // Thought tokens are only in the total.
             output: self
                 .output_tokens
                 .max(self.total_tokens.saturating_sub(self.input_tokens)),
@@ -130,7 +138,7 @@ impl Counts {
     }
 }
 
-impl Stream {
+impl GeminiListener {
     pub fn of(job: &Job) -> Self {
         Self {
             session: None,
@@ -147,7 +155,7 @@ impl Stream {
         }
     }
 
-    fn event(&mut self, event: &Event<'_>, line: &[u8], said: &mut Vec<Said>) {
+    fn event(&mut self, event: &GeminiEvent<'_>, line: &[u8], said: &mut Vec<AgentEvent>) {
         let foreign = match (&self.session, &event.session_id) {
             (Some(own), Some(named)) => own != named,
             _ => false,
@@ -156,13 +164,13 @@ impl Stream {
             return said.push(unknown(line));
         }
         let piece = event.kind == "message" && event.role == "assistant";
-        // What is not known may stand between two pieces.
+        // Unknown lines may be between two pieces.
         if !piece && KINDS.contains(&event.kind.as_str()) {
             self.tell_words(said);
         }
         match event.kind.as_str() {
             "init" => self.init(event, said),
-            // It repeats what it was told.
+            // The prompt, repeated.
             "message" if event.role == "user" => {}
             "message" if piece => {
                 self.model_spoke(said);
@@ -176,7 +184,7 @@ impl Stream {
                     self.tools
                         .insert(event.tool_id.clone(), short(&event.tool_name, 100));
                 }
-                said.push(Said::Tool {
+                said.push(AgentEvent::Tool {
                     name: short(&event.tool_name, 100),
                     detail: event.parameters.map(telling).unwrap_or_default(),
                 });
@@ -186,7 +194,7 @@ impl Stream {
                 if event.severity != "warning" {
                     self.trouble = Some(event.message.clone());
                 }
-                said.push(Said::Text {
+                said.push(AgentEvent::Text {
                     text: short(event.message.trim(), TEXT),
                 });
             }
@@ -195,22 +203,22 @@ impl Stream {
         }
     }
 
-    fn init(&mut self, event: &Event<'_>, said: &mut Vec<Said>) {
+    fn init(&mut self, event: &GeminiEvent<'_>, said: &mut Vec<AgentEvent>) {
         if self.session.is_some() {
             return;
         }
         self.session = event.session_id.as_ref().map(|id| short(id, 100));
-        said.push(Said::Started {
+        said.push(AgentEvent::Started {
             session_id: self.session.clone(),
             model: event.model.as_ref().map(|model| short(model, 100)),
         });
     }
 
-    fn model_spoke(&mut self, said: &mut Vec<Said>) {
+    fn model_spoke(&mut self, said: &mut Vec<AgentEvent>) {
         self.trouble = None;
         if std::mem::take(&mut self.anew) {
             self.turns += 1;
-            said.push(Said::Usage {
+            said.push(AgentEvent::Usage {
                 tokens: Default::default(),
                 cost_usd: None,
                 turns: self.turns,
@@ -219,25 +227,25 @@ impl Stream {
         }
     }
 
-    fn tell_words(&mut self, said: &mut Vec<Said>) {
+    fn tell_words(&mut self, said: &mut Vec<AgentEvent>) {
         let words = std::mem::take(&mut self.piece);
         if !words.trim().is_empty() {
             self.words = short(words.trim(), TEXT);
-            said.push(Said::Text {
+            said.push(AgentEvent::Text {
                 text: self.words.clone(),
             });
         }
     }
 
-    fn tool_result(&mut self, event: &Event<'_>, said: &mut Vec<Said>) {
+    fn tool_result(&mut self, event: &GeminiEvent<'_>, said: &mut Vec<AgentEvent>) {
         self.anew = true;
         let name = self
             .tools
             .remove(&event.tool_id)
             .unwrap_or_else(|| "?".to_owned());
-        let trouble = Trouble::of(event.error);
+        let trouble = GeminiError::of(event.error);
         let failed = event.status != "success" || event.error.is_some();
-        // Refused by a hook, or by its own policy.
+        // Denied by a hook or by its own policy.
         if failed
             && matches!(
                 trouble.kind.as_str(),
@@ -245,7 +253,7 @@ impl Stream {
             )
         {
             self.denials = self.denials.saturating_add(1);
-            return said.push(Said::Denied {
+            return said.push(AgentEvent::Denied {
                 name: short(&name, 100),
                 reason: short(trouble.message.trim(), TEXT),
             });
@@ -260,42 +268,42 @@ impl Stream {
             }
             (true, message) => short(message, DETAIL),
         };
-        said.push(Said::ToolDone {
+        said.push(AgentEvent::ToolDone {
             name: short(&name, 100),
             failed,
             detail,
         });
     }
 
-    fn result(&mut self, event: &Event<'_>, said: &mut Vec<Said>) {
+    fn result(&mut self, event: &GeminiEvent<'_>, said: &mut Vec<AgentEvent>) {
         self.ended = true;
         let stats = event
             .stats
             .and_then(|stats| serde_json::from_str::<Stats>(stats.get()).ok());
         if let Some(stats) = stats {
-            said.push(Said::Usage {
+            said.push(AgentEvent::Usage {
                 tokens: stats.all.meter().tokens(),
                 cost_usd: self.cost(&stats),
                 turns: self.turns,
                 meter: None,
             });
         }
-        let trouble = Trouble::of(event.error);
-        // What is not known to be well is not.
+        let trouble = GeminiError::of(event.error);
+        // A result that is not known to be a success is a failure.
         let verdict = match (event.status.as_str(), event.error) {
-            ("success", None) => Verdict {
+            ("success", None) => AgentVerdict {
                 reason: "completed".to_owned(),
                 text: self.words.clone(),
                 session_id: self.session.clone(),
                 denials: self.denials,
-                ..Verdict::default()
+                ..AgentVerdict::default()
             },
             _ => self.refusal(&trouble.kind, &trouble.message),
         };
-        said.push(Said::Result { verdict });
+        said.push(AgentEvent::Result { verdict });
     }
 
-    /// All its models have to have a price.
+    /// The cost, if all models it used have a price.
     fn cost(&self, stats: &Stats) -> Option<jit_core::model::cost::Usd> {
         let price = |model: Option<&str>| price::find(&self.prices, "gemini", model);
         if stats.models.is_empty() {
@@ -308,12 +316,12 @@ impl Stream {
         Some(jit_core::model::cost::Usd(all).min(price::LARGEST))
     }
 
-    fn refusal(&self, kind: &str, words: &str) -> Verdict {
+    fn refusal(&self, kind: &str, words: &str) -> AgentVerdict {
         let words = match words.trim() {
             "" => self.trouble.as_deref().unwrap_or_default(),
             words => words,
         };
-        let mut verdict = refused::verdict(words, clock::wall_ms());
+        let mut verdict = model_errors::classify(words, clock::wall_ms());
         let named = match kind {
             "FatalAuthenticationError" => Some("authentication_failed"),
             "FatalTurnLimitedError" => Some("max_turns"),
@@ -333,12 +341,12 @@ impl Stream {
     }
 }
 
-impl Listener for Stream {
-    fn line(&mut self, line: &[u8], _: &mut dyn Ask) -> Heard {
+impl Listener for GeminiListener {
+    fn line(&mut self, line: &[u8], _: &mut dyn Ask) -> Reaction {
         let line = line.trim_ascii();
-        let mut heard = Heard::default();
+        let mut heard = Reaction::default();
         if !line.is_empty() {
-            match serde_json::from_slice::<Event<'_>>(line) {
+            match serde_json::from_slice::<GeminiEvent<'_>>(line) {
                 Ok(event) => self.event(&event, line, &mut heard.said),
                 Err(_) => heard.said.push(unknown(line)),
             }
@@ -346,17 +354,17 @@ impl Listener for Stream {
         heard
     }
 
-    fn end(&mut self) -> Vec<Said> {
+    fn end(&mut self) -> Vec<AgentEvent> {
         let mut said = Vec::new();
         self.tell_words(&mut said);
         if let (false, Some(words)) = (self.ended, self.trouble.clone()) {
             let verdict = self.refusal("", &words);
-            said.push(Said::Result { verdict });
+            said.push(AgentEvent::Result { verdict });
         }
         said
     }
 
-    fn exited(&mut self, code: Option<i32>, stderr: &str) -> Option<Verdict> {
+    fn exited(&mut self, code: Option<i32>, stderr: &str) -> Option<AgentVerdict> {
         let code = code.filter(|code| *code != 0)?;
         let last = || {
             let mut lines = stderr.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -397,18 +405,18 @@ impl Listener for Stream {
             53 => ("max_turns", false, last()),
             _ => return Some(self.refusal("", stderr)).filter(|verdict| verdict.reason != "error"),
         };
-        Some(Verdict {
+        Some(AgentVerdict {
             is_error: true,
             reason: reason.to_owned(),
             text: short(&text, TEXT),
             session_id: self.session.clone(),
             retryable,
-            ..Verdict::default()
+            ..AgentVerdict::default()
         })
     }
 }
 
-/// What is most telling of a tool's input, in one line.
+/// The most telling field of a tool's input, in one line.
 fn telling(input: &RawValue) -> String {
     /// In this order.
     #[derive(Deserialize, Default)]
@@ -437,8 +445,8 @@ fn telling(input: &RawValue) -> String {
     short(first.trim().lines().next().unwrap_or_default(), DETAIL)
 }
 
-fn unknown(line: &[u8]) -> Said {
-    Said::Unknown {
+fn unknown(line: &[u8]) -> AgentEvent {
+    AgentEvent::Unknown {
         line: short_bytes(line, UNKNOWN),
     }
 }

@@ -1,13 +1,12 @@
-//! What Claude Code prints becomes what agents say, and what it asks is answered.
+//! Turns the output of Claude Code into events, and answers its requests.
 //!
 //! What must hold:
 //!
-//! - every question gets an answer, also one that is cut off or not understood: then the tool is refused, for Claude Code
-//!   uses it where the answer is an error, and waits where there is none;
-//! - a refusal is told once, whoever refused;
-//! - a line that names another session than the one that began changes nothing;
-//! - the last words before an end without a result count: an agent that was ended while it asked the model again and
-//!   again failed for that reason.
+//! - every request gets an answer. A request that is truncated or not understood denies the tool, because Claude Code
+//!   uses a tool if the answer is an error, and waits if there is no answer;
+//! - a denial is reported once, no matter which side denied;
+//! - a line that names a session other than the first one has no effect;
+//! - if the agent ends without a result while it retries a request to the model, that error is its verdict.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -17,29 +16,33 @@ use jit_os::clock;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::event::{Limited, Said, Verdict};
-use super::super::{Ask, Heard, Listener, Permission, Question, limit, prompt_of, short, short_bytes};
 use super::control;
-use super::spent::Spent;
 use super::stream::{
-    ApiRetry, Assistant, CanUseTool, ControlRequest, ControlResponse, Head, HookCallback, Init, Outcome,
+    ApiRetry, Assistant, CanUseTool, ControlRequest, ControlResponse, HookCallback, Init, LineHead, Outcome,
     Part, PermissionDenied, RateLimitEvent, StreamEvent, UsageAnswer, User,
 };
-use crate::runner::job::Job;
+use super::usage::ClaudeUsage;
+use crate::agent::prompt_of;
+use crate::ask::{Ask, Permission, Question};
+use crate::event::{AgentEvent, AgentVerdict, Limited};
+use crate::job::Job;
+use crate::listener::{Listener, Reaction};
+use crate::rate_limit;
+use crate::text::{short, short_bytes};
 
-/// Characters of words, of what a tool is used on, of a line that is not understood.
+/// Maximum characters of a text, of a tool's detail, of a line that was not understood.
 const TEXT: usize = 2_000;
 const DETAIL: usize = 300;
 const UNKNOWN: usize = 500;
-/// Ids of tools in use that are remembered; an agent that never hears from so many is not well.
+/// Maximum number of running tools that are remembered. So many tools without a result mean that something is wrong.
 const REMEMBERED: usize = 10_000;
-/// Between two questions about what was used, where each may go over the network.
+/// Time between two requests for usage, if each of them may use the network.
 const PAUSE: Duration = Duration::from_secs(20);
-/// After so many refusals of its credentials it is not waited for any longer. It would ask ten times.
+/// Failed logins after which jit ends the agent. The agent itself would try ten times.
 const WRONG_KEYS: u32 = 2;
-/// Kinds of events that carry nothing for us.
+/// Events without information for jit.
 const QUIET: &[&str] = &["control_cancel_request", "keep_alive", "tool_progress"];
-/// And of those, system events.
+/// The same for system events.
 const QUIET_SYSTEM: &[&str] = &[
     "hook_progress",
     "hook_response",
@@ -50,34 +53,33 @@ const QUIET_SYSTEM: &[&str] = &[
 ];
 
 #[derive(Debug)]
-pub struct Stream {
-    /// What is said once it is known where the session stood; nothing where it was said at the start.
+pub struct ClaudeListener {
+    /// The prompt, if it is sent only after the usage of a resumed session is known.
     prompt: Option<String>,
-    /// The session that was told of last.
-    /// Its own, as far as that is known: chosen by whoever started it, or the first that it named.
+    /// The session of this attempt, if known: chosen by jit, or the first one that the agent named.
     session: Option<String>,
     began: bool,
-    spent: Spent,
-    /// What was last said of it.
-    told: Option<Said>,
-    /// Names of the tools in use, by their ids.
+    usage: ClaudeUsage,
+    /// The last usage that was reported.
+    told: Option<AgentEvent>,
+    /// Names of running tools, by id.
     tools: HashMap<String, String>,
-    /// Ids of those whose refusal was told.
+    /// Ids of tools whose denial was reported.
     denied: HashSet<String>,
-    /// Where it stood when a tool was last about to be used: it does not say so when it would ask its user.
+    /// The directory at the last callback before a tool: `can_use_tool` does not contain it.
     cwd: Option<PathBuf>,
-    asks: Asks,
+    asks: UsageQuestions,
     retrying: Option<ApiRetry>,
-    /// When a subscription that is used up begins anew: wall clock, milliseconds.
+    /// When an exhausted subscription is renewed: wall clock, milliseconds.
     resets_at: Option<i64>,
     gave_up: bool,
     ended: bool,
 }
 
-/// Questions of ours about what was used.
+/// Our requests for usage.
 #[derive(Debug)]
-struct Asks {
-    /// It answers them.
+struct UsageQuestions {
+    /// Whether the agent answers them.
     can: bool,
     number: u64,
     under_way: bool,
@@ -85,31 +87,31 @@ struct Asks {
     last: Option<Instant>,
 }
 
-impl Asks {
+impl UsageQuestions {
     fn is_time(&self) -> bool {
         let waited = self.last.is_none_or(|last| last.elapsed() >= PAUSE);
         self.can && !self.under_way && (!self.slow || waited)
     }
 }
 
-impl Stream {
+impl ClaudeListener {
     pub fn of(job: &Job) -> Self {
         let two_way = !job.one_shot;
         let waits = two_way && job.resume.is_some();
         Self {
-            // It could be read when the agent was started.
+            // The file was readable when the agent was started.
             prompt: waits.then(|| prompt_of(job).unwrap_or_default()),
             session: match &job.resume {
                 Some(resume) if !resume.fork => Some(resume.session.clone()),
                 _ => job.session.clone(),
             },
             began: false,
-            spent: Spent::new(job.resume.is_some(), job.cost_before),
+            usage: ClaudeUsage::new(job.resume.is_some(), job.cost_before),
             told: None,
             tools: HashMap::new(),
             denied: HashSet::new(),
             cwd: None,
-            asks: Asks {
+            asks: UsageQuestions {
                 can: two_way,
                 number: 0,
                 under_way: waits,
@@ -123,8 +125,8 @@ impl Stream {
         }
     }
 
-    fn event(&mut self, line: &[u8], heard: &mut Heard, ask: &mut dyn Ask) -> serde_json::Result<()> {
-        let head: Head<'_> = serde_json::from_slice(line)?;
+    fn event(&mut self, line: &[u8], heard: &mut Reaction, ask: &mut dyn Ask) -> serde_json::Result<()> {
+        let head: LineHead<'_> = serde_json::from_slice(line)?;
         if let (Some(own), Some(named)) = (&self.session, head.session_id.as_deref())
             && !named.is_empty()
             && own != named
@@ -150,19 +152,19 @@ impl Stream {
         Ok(())
     }
 
-    fn init(&mut self, init: Init, heard: &mut Heard) {
-        // It says so again before each turn.
+    fn init(&mut self, init: Init, heard: &mut Reaction) {
+        // It is sent again before each turn.
         if !std::mem::replace(&mut self.began, true) || self.session.is_none() {
             self.session.clone_from(&init.session_id);
-            heard.said.push(Said::Started {
+            heard.said.push(AgentEvent::Started {
                 session_id: init.session_id,
                 model: init.model,
             });
         }
     }
 
-    fn api_retry(&mut self, retry: ApiRetry, heard: &mut Heard) {
-        heard.said.push(Said::Retrying {
+    fn api_retry(&mut self, retry: ApiRetry, heard: &mut Reaction) {
+        heard.said.push(AgentEvent::Retrying {
             why: short(retry.error.as_deref().unwrap_or("unknown"), 60),
             attempt: retry.attempt,
             delay_ms: retry.retry_delay_ms.clamp(0.0, 1e12) as u64,
@@ -183,35 +185,35 @@ impl Stream {
         };
     }
 
-    fn permission_denied(&mut self, denied: PermissionDenied, heard: &mut Heard) {
+    fn permission_denied(&mut self, denied: PermissionDenied, heard: &mut Reaction) {
         self.deny(denied.tool_use_id, &denied.tool_name, &denied.message, heard);
     }
 
-    fn deny(&mut self, id: Option<String>, tool: &str, reason: &str, heard: &mut Heard) {
+    fn deny(&mut self, id: Option<String>, tool: &str, reason: &str, heard: &mut Reaction) {
         let new = match id {
             Some(id) if self.denied.len() < REMEMBERED => self.denied.insert(id),
             _ => true,
         };
         if new {
-            heard.said.push(Said::Denied {
+            heard.said.push(AgentEvent::Denied {
                 name: short(tool, 100),
                 reason: short(reason, TEXT),
             });
         }
     }
 
-    fn assistant(&mut self, assistant: &Assistant<'_>, heard: &mut Heard) {
+    fn assistant(&mut self, assistant: &Assistant<'_>, heard: &mut Reaction) {
         let message = &assistant.message;
         for part in &message.content {
             match (&*part.kind, &part.text, &part.name) {
-                ("text", Some(text), _) if !text.trim().is_empty() => heard.said.push(Said::Text {
+                ("text", Some(text), _) if !text.trim().is_empty() => heard.said.push(AgentEvent::Text {
                     text: short(text.trim(), TEXT),
                 }),
                 ("tool_use", _, Some(name)) => {
                     if let Some(id) = part.id.clone().filter(|_| self.tools.len() < REMEMBERED) {
                         self.tools.insert(id, name.clone());
                     }
-                    heard.said.push(Said::Tool {
+                    heard.said.push(AgentEvent::Tool {
                         name: short(name, 100),
                         detail: part.input.map(telling).unwrap_or_default(),
                     });
@@ -219,14 +221,14 @@ impl Stream {
                 _ => {}
             }
         }
-        // What it says itself of a failure has a made-up model, and went through none.
+        // Claude Code reports its own errors as messages of a synthetic model; they use no tokens.
         let made_up = message.model.as_deref() == Some("<synthetic>");
         let (Some(id), Some(usage), false) = (&message.id, &message.usage, made_up) else {
             return;
         };
         self.retrying = None;
         let is_main = assistant.parent_tool_use_id.is_none();
-        if self.spent.message(id, usage, is_main) && !self.ended {
+        if self.usage.message(id, usage, is_main) && !self.ended {
             match self.asks.can {
                 true => self.ask_usage(heard),
                 false => self.tell_usage(heard),
@@ -234,7 +236,7 @@ impl Stream {
         }
     }
 
-    fn user(&mut self, user: &User<'_>, heard: &mut Heard) -> serde_json::Result<()> {
+    fn user(&mut self, user: &User<'_>, heard: &mut Reaction) -> serde_json::Result<()> {
         if user.is_replay || !user.message.content.get().starts_with('[') {
             return Ok(());
         }
@@ -252,7 +254,7 @@ impl Stream {
             if decision == Some("reject") {
                 self.deny(Some(id.to_owned()), &name, &words(), heard);
             } else {
-                heard.said.push(Said::ToolDone {
+                heard.said.push(AgentEvent::ToolDone {
                     name: short(&name, 100),
                     failed,
                     detail: match failed {
@@ -269,44 +271,44 @@ impl Stream {
         if event.event.kind == "message_delta"
             && let (Some(id), Some(usage)) = (&event.api_message_id, &event.event.usage)
         {
-            // The message itself came before; a subagent's is not told apart here, and is never new.
-            self.spent.message(id, usage, false);
+            // The message itself came earlier. Messages of subagents look the same here, and are never new.
+            self.usage.message(id, usage, false);
         }
     }
 
-    fn result(&mut self, outcome: Outcome<'_>, heard: &mut Heard) {
+    fn result(&mut self, outcome: Outcome<'_>, heard: &mut Reaction) {
         self.ended = true;
-        self.spent.result(&outcome);
+        self.usage.result(&outcome);
         self.tell_usage(heard);
         let mut verdict = verdict(outcome);
         if self.gave_up && verdict.is_error {
             blame(&mut verdict, self.retrying.as_ref());
         }
         self.limit(&mut verdict);
-        heard.said.push(Said::Result { verdict });
+        heard.said.push(AgentEvent::Result { verdict });
         heard.hang_up = true;
     }
 
-    /// Whether it failed because too much was asked, and until when it is so.
-    fn limit(&self, verdict: &mut Verdict) {
+    /// Sets the rate limit of a failed attempt, and until when it lasts.
+    fn limit(&self, verdict: &mut AgentVerdict) {
         if !verdict.is_error {
             return;
         }
         let now = clock::wall_ms();
-        let by_text = limit::is_limit(&verdict.text);
+        let by_text = rate_limit::is_limit(&verdict.text);
         let by_status = matches!(verdict.api_status, Some(429 | 529));
         let broke = by_status || (verdict.api_status.is_none() && verdict.reason == "api_error");
         let by_word = matches!(verdict.reason.as_str(), "rate_limit" | "overloaded");
         if by_word || by_status || (broke && by_text) || self.resets_at.is_some_and(|at| at > now) {
             let resets_at = self.resets_at.filter(|at| *at > now);
             verdict.limited = Some(Limited {
-                until: resets_at.or_else(|| limit::until(&verdict.text, now)),
+                until: resets_at.or_else(|| rate_limit::until(&verdict.text, now)),
             });
             verdict.retryable = true;
         }
     }
 
-    fn ask_usage(&mut self, heard: &mut Heard) {
+    fn ask_usage(&mut self, heard: &mut Reaction) {
         if self.asks.is_time() {
             self.asks.number += 1;
             self.asks.under_way = true;
@@ -317,11 +319,11 @@ impl Stream {
         }
     }
 
-    fn tell_usage(&mut self, heard: &mut Heard) {
-        let said = Said::Usage {
-            tokens: self.spent.tokens(),
-            cost_usd: self.spent.cost(),
-            turns: self.spent.turns(),
+    fn tell_usage(&mut self, heard: &mut Reaction) {
+        let said = AgentEvent::Usage {
+            tokens: self.usage.tokens(),
+            cost_usd: self.usage.cost(),
+            turns: self.usage.turns(),
             meter: None,
         };
         if self.told.as_ref() != Some(&said) {
@@ -330,12 +332,12 @@ impl Stream {
         }
     }
 
-    fn answered(&mut self, answer: &ControlResponse<'_>, heard: &mut Heard) {
+    fn answered(&mut self, answer: &ControlResponse<'_>, heard: &mut Reaction) {
         let answer = &answer.response;
         let failed = answer.subtype.as_deref() != Some("success");
         if failed && answer.request_id == "initialize" {
             let why = short(answer.error.as_deref().unwrap_or("no reason given"), DETAIL);
-            heard.said.push(Said::Note {
+            heard.said.push(AgentEvent::Note {
                 text: format!("claude does not take our questions: {why}"),
             });
         }
@@ -348,11 +350,11 @@ impl Stream {
             Some(usage) => {
                 self.asks.slow = usage.rate_limits_available;
                 match answer.request_id == control::FIRST_USAGE {
-                    true => self.spent.began(&usage.session),
-                    false => self.spent.totals(&usage.session),
+                    true => self.usage.began(&usage.session),
+                    false => self.usage.totals(&usage.session),
                 }
             }
-            // An older one: then by its messages.
+            // An older version without this request: count messages instead.
             None => self.asks.can = false,
         }
         if let Some(prompt) = self.prompt.take() {
@@ -362,13 +364,13 @@ impl Stream {
         }
     }
 
-    fn asked(&mut self, request: &ControlRequest<'_>, heard: &mut Heard, ask: &mut dyn Ask) {
+    fn asked(&mut self, request: &ControlRequest<'_>, heard: &mut Reaction, ask: &mut dyn Ask) {
         #[derive(Deserialize)]
-        struct Kind {
+        struct RequestKind {
             subtype: String,
         }
         let (id, body) = (&request.request_id, request.request.get());
-        let kind = serde_json::from_str::<Kind>(body).map(|kind| kind.subtype);
+        let kind = serde_json::from_str::<RequestKind>(body).map(|kind| kind.subtype);
         match kind.as_deref() {
             Ok("hook_callback") => self.before_tool(id, body, heard, ask),
             Ok("can_use_tool") => self.can_use_tool(id, body, heard, ask),
@@ -378,7 +380,7 @@ impl Stream {
         }
     }
 
-    fn before_tool(&mut self, id: &str, body: &str, heard: &mut Heard, ask: &mut dyn Ask) {
+    fn before_tool(&mut self, id: &str, body: &str, heard: &mut Reaction, ask: &mut dyn Ask) {
         let permission = match serde_json::from_str::<HookCallback<'_>>(body) {
             Ok(call) if call.callback_id.as_deref() == Some(control::BEFORE_TOOL) => {
                 let permission = ask.may(&Question {
@@ -397,7 +399,7 @@ impl Stream {
         heard.answer.extend(control::before_tool(id, &permission));
     }
 
-    fn can_use_tool(&mut self, id: &str, body: &str, heard: &mut Heard, ask: &mut dyn Ask) {
+    fn can_use_tool(&mut self, id: &str, body: &str, heard: &mut Reaction, ask: &mut dyn Ask) {
         let call = match serde_json::from_str::<CanUseTool<'_>>(body) {
             Ok(call) => call,
             Err(_) => {
@@ -421,10 +423,10 @@ impl Stream {
     }
 }
 
-impl Listener for Stream {
-    fn line(&mut self, line: &[u8], ask: &mut dyn Ask) -> Heard {
+impl Listener for ClaudeListener {
+    fn line(&mut self, line: &[u8], ask: &mut dyn Ask) -> Reaction {
         let line = line.trim_ascii();
-        let mut heard = Heard::default();
+        let mut heard = Reaction::default();
         if line.is_empty() {
             return heard;
         }
@@ -437,30 +439,30 @@ impl Listener for Stream {
         heard
     }
 
-    fn end(&mut self) -> Vec<Said> {
-        let mut heard = Heard::default();
+    fn end(&mut self) -> Vec<AgentEvent> {
+        let mut heard = Reaction::default();
         if self.ended {
             return heard.said;
         }
-        if self.spent.turns() > 0 {
+        if self.usage.turns() > 0 {
             self.tell_usage(&mut heard);
         }
         if let Some(retry) = &self.retrying {
-            let mut verdict = Verdict {
+            let mut verdict = AgentVerdict {
                 is_error: true,
                 session_id: self.session.clone(),
-                ..Verdict::default()
+                ..AgentVerdict::default()
             };
             blame(&mut verdict, Some(retry));
             self.limit(&mut verdict);
-            heard.said.push(Said::Result { verdict });
+            heard.said.push(AgentEvent::Result { verdict });
         }
         heard.said
     }
 }
 
-/// It failed because the model did not answer.
-fn blame(verdict: &mut Verdict, retry: Option<&ApiRetry>) {
+/// Sets the model's error as the reason of the failure.
+fn blame(verdict: &mut AgentVerdict, retry: Option<&ApiRetry>) {
     let Some(retry) = retry else {
         return;
     };
@@ -469,12 +471,12 @@ fn blame(verdict: &mut Verdict, retry: Option<&ApiRetry>) {
     verdict.retryable = is_passing(retry.error_status);
 }
 
-/// Whether a refusal of the model's API passes. Without a status the line was broken.
+/// Whether an error of the model's API is temporary. Without a status the connection broke.
 fn is_passing(status: Option<u16>) -> bool {
     status.is_none_or(|status| matches!(status, 408 | 429 | 500..=599))
 }
 
-fn verdict(outcome: Outcome<'_>) -> Verdict {
+fn verdict(outcome: Outcome<'_>) -> AgentVerdict {
     let text = match outcome.result {
         Some(text) => text,
         None => outcome.errors.join("\n"),
@@ -485,11 +487,11 @@ fn verdict(outcome: Outcome<'_>) -> Verdict {
         Some(reason) => reason,
         None => outcome.subtype,
     };
-    // What is not known to be well is not.
+    // A result that is not known to be a success is a failure.
     let is_error = outcome.is_error.unwrap_or(true) || !matches!(&*reason, "completed" | "success");
     let broken =
         matches!(&*reason, "api_error" | "aborted_streaming") || text.to_lowercase().contains("overloaded");
-    Verdict {
+    AgentVerdict {
         is_error,
         retryable: is_error
             && match outcome.api_error_status {
@@ -505,8 +507,8 @@ fn verdict(outcome: Outcome<'_>) -> Verdict {
     }
 }
 
-fn unknown(line: &[u8]) -> Said {
-    Said::Unknown {
+fn unknown(line: &[u8]) -> AgentEvent {
+    AgentEvent::Unknown {
         line: short_bytes(line, UNKNOWN),
     }
 }
@@ -517,7 +519,7 @@ fn not_judged(why: &str) -> Permission {
     ))
 }
 
-/// The answer to a question whose end is missing.
+/// The answer to a truncated request.
 fn cut_off(line: &[u8]) -> Vec<u8> {
     let head = &line[..line.len().min(4_096)];
     let head = String::from_utf8_lossy(head);
@@ -537,7 +539,7 @@ fn cut_off(line: &[u8]) -> Vec<u8> {
     }
 }
 
-/// What is most telling of a tool's input, in one line.
+/// The most telling field of a tool's input, in one line.
 fn telling(input: &RawValue) -> String {
     /// In this order.
     #[derive(Deserialize, Default)]
@@ -570,7 +572,7 @@ fn telling(input: &RawValue) -> String {
     short(first.trim().lines().next().unwrap_or_default(), DETAIL)
 }
 
-/// The words of a tool's result: a text, or parts with texts.
+/// The text of a tool's result, which is a string or a list of parts.
 fn plain(content: &RawValue) -> String {
     #[derive(Deserialize)]
     #[serde(untagged)]

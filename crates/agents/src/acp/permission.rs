@@ -1,13 +1,13 @@
-//! What a question of an agent is about, and the answer (F9, G15).
+//! Decides the permission requests of an agent (F9, G15).
 //!
 //! What must hold:
 //!
-//! - all that can be seen of a step is asked about, whatever the agent calls its kind: a difference is a write and a
-//!   command is a command, also in what is said to be a mere look;
-//! - what is said to change something and does not show what is refused, and so is what is too much to look at;
-//! - a path is inside if it lies below the worktree and no link on the way leads out of it.
+//! - everything a step shows is checked, whatever kind the agent assigns to it: a diff is a write and a command is a
+//!   command, even in a step that claims to be a read;
+//! - a step is denied if it changes something without showing what, or if it is too large to check;
+//! - a path is inside if it is below the worktree and no symbolic link leads out of it.
 //!
-//! The questions are asked in the words of Claude Code, for which the rules are (`Write`, `Bash`, `Read`, …).
+//! The questions use the tool names of Claude Code (`Write`, `Bash`, `Read`, …), for which the rules are written.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,15 @@ use std::path::{Path, PathBuf};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::super::rules::is_inside;
-use super::super::{Ask, Permission, Question, short};
 use super::wire::{PermissionOption, ToolCall, ToolContent};
+use crate::ask::{Ask, Permission, Question};
+use crate::rules::is_inside;
+use crate::text::short;
 
-/// Files of one step.
+/// Maximum number of files of one step.
 const MOST: usize = 200;
 
-/// Fields of an input that name what is changed.
+/// Input fields that name changed paths.
 const PATHS: [&str; 14] = [
     "file_path",
     "filePath",
@@ -40,17 +41,17 @@ const PATHS: [&str; 14] = [
     "target_file",
 ];
 
-/// A step, as one who asks leave for it.
+/// A step that the agent asks permission for.
 #[derive(Debug)]
-pub struct Step<'a> {
+pub struct ToolStep<'a> {
     pub call: &'a ToolCall,
-    /// The agent's own name of the tool, if it has said.
+    /// The agent's own name of the tool, if known.
     pub tool: Option<&'a str>,
     pub dir: &'a Path,
 }
 
-impl Step<'_> {
-    /// Whether it may be done.
+impl ToolStep<'_> {
+    /// Decides the step.
     pub fn judge(&self, ask: &mut dyn Ask) -> Permission {
         let mut warnings = Vec::new();
         let questions = match self.questions() {
@@ -73,7 +74,7 @@ impl Step<'_> {
         }
     }
 
-    fn ask(&self, tool: &str, raw: &RawValue, input: &Value, leave: Leave, ask: &mut dyn Ask) -> Permission {
+    fn ask(&self, tool: &str, raw: &RawValue, input: &Value, leave: Needs, ask: &mut dyn Ask) -> Permission {
         let cwd = self.cwd(input);
         let question = Question {
             tool,
@@ -81,21 +82,21 @@ impl Step<'_> {
             cwd: Some(&cwd),
         };
         match leave {
-            Leave::Inside => ask.may(&question),
-            Leave::ByRule => ask.approve(&question),
+            Needs::Inside => ask.may(&question),
+            Needs::ByRule => ask.approve(&question),
         }
     }
 
-    /// Where a command runs.
+    /// The directory in which a command runs.
     fn cwd(&self, input: &Value) -> PathBuf {
         let named = ["cwd", "workdir", "dir_path", "directory"]
             .iter()
             .find_map(|name| input.get(name).and_then(Value::as_str));
-        // Joined, one from the root stays as it is.
+        // `join` keeps an absolute path unchanged.
         named.map_or_else(|| self.dir.to_owned(), |named| self.dir.join(named))
     }
 
-    fn questions(&self) -> Result<Vec<(String, Value, Leave)>, String> {
+    fn questions(&self) -> Result<Vec<(String, Value, Needs)>, String> {
         let kind = self.call.kind.as_deref().unwrap_or("other");
         let input = self.call.raw_input.clone().unwrap_or(Value::Null);
         let mut all = Vec::new();
@@ -117,7 +118,7 @@ impl Step<'_> {
                     asked["cwd"] = dir.clone();
                 }
             }
-            all.push(("Bash".to_owned(), asked, Leave::ByRule));
+            all.push(("Bash".to_owned(), asked, Needs::ByRule));
         }
         match kind {
             "edit" | "delete" | "move" => {}
@@ -126,22 +127,22 @@ impl Step<'_> {
             "read" => {
                 let paths = self.named();
                 match paths.is_empty() {
-                    true => all.push(("Read".to_owned(), input, Leave::ByRule)),
+                    true => all.push(("Read".to_owned(), input, Needs::ByRule)),
                     false => all.extend(self.about("Read", paths)?),
                 }
             }
             "search" => all.extend(self.about("Grep", self.named())?),
-            "fetch" => all.push((self.tool.unwrap_or("WebFetch").to_owned(), input, Leave::ByRule)),
+            "fetch" => all.push((self.tool.unwrap_or("WebFetch").to_owned(), input, Needs::ByRule)),
             _ => {
                 let name = self.tool.unwrap_or(kind).to_owned();
-                all.push((name, input, Leave::ByRule));
+                all.push((name, input, Needs::ByRule));
             }
         }
         Ok(all)
     }
 
-    /// A question for each path; those inside need nobody's leave but that of whoever has them locked.
-    fn about(&self, tool: &str, paths: BTreeSet<PathBuf>) -> Result<Vec<(String, Value, Leave)>, String> {
+    /// A question for each path. A path inside needs no rule, but a lock can deny it.
+    fn about(&self, tool: &str, paths: BTreeSet<PathBuf>) -> Result<Vec<(String, Value, Needs)>, String> {
         if paths.len() > MOST {
             return Err(format!("it is about more than {MOST} files"));
         }
@@ -151,8 +152,8 @@ impl Step<'_> {
                 .filter(|text| !text.contains('\0') && !text.is_empty());
             let text = text.ok_or("a path in it is not one")?;
             let leave = match is_inside(self.dir, &path) {
-                true => Leave::Inside,
-                false => Leave::ByRule,
+                true => Needs::Inside,
+                false => Needs::ByRule,
             };
             Ok((tool.to_owned(), json!({ "file_path": text }), leave))
         };
@@ -174,13 +175,13 @@ impl Step<'_> {
         let places = self.call.locations.iter().flatten().map(|one| one.path.clone());
         let input = self.call.raw_input.as_ref();
         let fields = PATHS.iter().filter_map(|name| input?.get(name)?.as_str());
-        // Codex has a table of them.
+        // Codex sends a map of changes.
         let changes = input.and_then(|input| input.get("changes")?.as_object());
         let changes = changes.into_iter().flatten().map(|(name, _)| name.as_str());
         places.chain(fields.chain(changes).map(PathBuf::from)).collect()
     }
 
-    /// The command line in it.
+    /// The command line of the step.
     fn command(&self) -> Result<Option<String>, String> {
         let input = self.call.raw_input.as_ref().filter(|input| !is_empty(input));
         let given = input.and_then(|input| input.get("command").or_else(|| input.get("cmd")));
@@ -194,7 +195,7 @@ impl Step<'_> {
             Some(_) => Err("its command is not one".to_owned()),
             None if self.call.kind.as_deref() != Some("execute") => Ok(None),
             None if input.is_some() => Err("it does not say which command it is".to_owned()),
-            // All that it shows is what a person would read.
+            // Only the title for people is left.
             None => match self.call.title.as_deref().map(shown) {
                 Some(title) if title.ends_with('…') || title.ends_with("...") => {
                     Err("it does not show all of its command".to_owned())
@@ -206,10 +207,10 @@ impl Step<'_> {
     }
 }
 
-/// What a step needs.
+/// The approval that a step needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Leave {
-    /// Nothing, if nothing is against it.
+enum Needs {
+    /// None, unless there is an objection.
     Inside,
     ByRule,
 }
@@ -222,14 +223,14 @@ fn is_empty(input: &Value) -> bool {
     }
 }
 
-/// A title may be dressed up as code.
+/// A title may be formatted as code.
 fn shown(title: &str) -> &str {
     let title = title.trim();
     let inner = title.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
     inner.filter(|inner| !inner.contains('`')).unwrap_or(title)
 }
 
-/// A command line that means these words. One that only starts a shell is what the shell is told.
+/// A command line for these words. If they only start a shell, it is the shell's command line.
 fn line(words: &[&str]) -> String {
     if let [shell, flag, text] = words
         && matches!(
@@ -257,7 +258,7 @@ pub fn not_judged(why: &str) -> Permission {
     ))
 }
 
-/// The option that says this, if there is one. Leave is given once or not at all.
+/// The option with the kind for this permission, if there is one. Permission is given once, never permanently.
 pub fn choose<'a>(options: &'a [PermissionOption], permission: &Permission) -> Option<&'a str> {
     let of = |kind: &str| options.iter().find(|option| option.kind == kind);
     let option = match permission {

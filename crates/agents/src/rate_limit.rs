@@ -1,25 +1,29 @@
-//! Until when a model is not to be asked, from the words of whoever refused (G13).
+//! Reads from an error message whether a model is rate limited, and until when (G13).
 //!
-//! What must hold: the words may be anything. No more than [`LOOKED_AT`] bytes of them are looked at; a time is believed if it
-//! is in the future and no further away than [`LONGEST_MS`]; what is not understood is no time.
+//! What must hold: the message may contain anything. At most `LOOKED_AT` bytes are read. A time is accepted only if it
+//! is in the future and at most `LONGEST_MS` away. Text that is not understood yields no time.
 //!
-//! Understood: spans (`try again in 1 hour 5 minutes`, `retryDelay: "34s"`, `Retry-After: 120`), seconds since 1970
-//! (`usage limit reached|1700000000`, `resets_at: …`), moments (`2026-11-16T12:00:00Z`, the date of a `Retry-After`), times
-//! of day (`resets 3pm (Europe/Berlin)`, `try again at Nov 17th, 2026 3:05 PM`; without a zone they are the machine's), and
-//! quotas of a day, which end at midnight: with those of Google it is California's.
+//! Understood:
 //!
-//! Limitations: English only. A day that is named by its weekday alone is not understood.
+//! - durations: `try again in 1 hour 5 minutes`, `retryDelay: "34s"`, `Retry-After: 120`;
+//! - seconds since 1970: `usage limit reached|1700000000`, `resets_at: …`;
+//! - timestamps: `2026-11-16T12:00:00Z`, the date of a `Retry-After`;
+//! - times of day: `resets 3pm (Europe/Berlin)`, `try again at Nov 17th, 2026 3:05 PM`; without a time zone, that of
+//!   the machine;
+//! - daily quotas, which end at midnight: UTC, or California time for those of Google.
+//!
+//! Limitations: English only. A weekday without a date is not understood.
 
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _, Zoned};
 
-/// Bytes that are looked at.
+/// Bytes of a message that are read.
 const LOOKED_AT: usize = 16 << 10;
-/// Later than that is not believed.
+/// A later time is not accepted.
 const LONGEST_MS: i64 = 31 * 86_400_000;
 
-/// Too much was asked, or too much was used. In lower case.
+/// Messages about too many requests or too much usage, in lower case.
 const LIMITS: &[&str] = &[
     "429 too many",
     "at capacity",
@@ -43,7 +47,7 @@ const LIMITS: &[&str] = &[
     "usage limit",
 ];
 
-/// Words that a span follows.
+/// Words before a duration.
 const SPANS: &[&str] = &[
     "again in",
     "available in",
@@ -60,7 +64,7 @@ const SPANS: &[&str] = &[
     "retrydelay",
     "wait",
 ];
-/// Words that a moment follows, as a number.
+/// Words before a number of seconds or milliseconds since 1970.
 const MOMENTS: &[&str] = &[
     "|",
     "ratelimit-reset",
@@ -69,7 +73,7 @@ const MOMENTS: &[&str] = &[
     "retry_at",
     "resetsat",
 ];
-/// Words that a time of day follows, perhaps with a date.
+/// Words before a time of day, with or without a date.
 const CLOCKS: &[&str] = &[
     "again at",
     "again on",
@@ -83,18 +87,18 @@ const MONTHS: [&str; 12] = [
     "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
 ];
 
-/// Whether these words of a failure are about too much having been asked or used.
+/// Whether an error message is about a rate limit.
 pub fn is_limit(text: &str) -> bool {
     let low = head(text).to_ascii_lowercase();
     LIMITS.iter().any(|words| low.contains(words))
 }
 
-/// When it may be asked again, if the words say so. Both are the wall clock, in milliseconds.
+/// When the model may be asked again, if the message names a time. Both times are wall clock, milliseconds.
 pub fn until(text: &str, now: i64) -> Option<i64> {
     until_in(text, now, &TimeZone::system())
 }
 
-/// The same, where times of day are those of this zone.
+/// The same; times of day without a time zone are in `zone`.
 fn until_in(text: &str, now: i64, zone: &TimeZone) -> Option<i64> {
     let text = head(text);
     let low = text.to_ascii_lowercase();
@@ -106,7 +110,7 @@ fn until_in(text: &str, now: i64, zone: &TimeZone) -> Option<i64> {
         .or_else(|| http_date(text, &low).and_then(near))
         .or_else(|| stamps(text).find_map(near))
         .or_else(|| after(&low, CLOCKS).find_map(|rest| near(clock(rest, text, &low, here, zone)?)));
-    // A span beside a quota of the day tells only how soon the same answer can be had again.
+    // With a daily quota, a duration only tells how soon the same error can be had again.
     said.max(day(&low, here).and_then(near))
 }
 
@@ -118,7 +122,7 @@ fn head(text: &str) -> &str {
     &text[..end]
 }
 
-/// What follows each of these words.
+/// The text after each of these words.
 fn after<'a>(low: &'a str, words: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
     words.iter().flat_map(move |word| {
         low.match_indices(word)
@@ -138,7 +142,7 @@ fn letters(text: &str) -> &str {
     &text[..end]
 }
 
-/// Without what stands between a name and its value.
+/// Skips the characters between a name and its value.
 fn value(text: &str) -> &str {
     text.trim_start_matches([' ', ':', '=', '"', '\'', '\\', '\t'])
 }
@@ -183,7 +187,7 @@ fn span(rest: &str) -> Option<i64> {
             "h" | "hr" | "hrs" | "hour" | "hours" => 3_600_000.0,
             "d" | "day" | "days" => 86_400_000.0,
             "w" | "week" | "weeks" => 604_800_000.0,
-            // A number that nothing follows is one of seconds.
+            // A number without a unit is in seconds.
             _ if !found
                 && !rest[end..].starts_with(|c: char| c.is_ascii_alphabetic() || c == '-' || c == ':') =>
             {
@@ -202,7 +206,7 @@ fn bounded(ms: f64) -> Option<i64> {
     (ms.is_finite() && ms > 0.0 && ms <= LONGEST_MS as f64).then(|| ms.ceil() as i64)
 }
 
-/// The date of a `Retry-After`, as HTTP writes it.
+/// The date of a `Retry-After` header, in HTTP format.
 fn http_date(text: &str, low: &str) -> Option<i64> {
     let at = low.find("retry-after")?;
     let date = value(text.get(at + "retry-after".len()..)?);
@@ -214,7 +218,7 @@ fn http_date(text: &str, low: &str) -> Option<i64> {
     Some(parsed.as_millisecond())
 }
 
-/// Moments as `2026-11-16T12:00:00Z`.
+/// Timestamps such as `2026-11-16T12:00:00Z`.
 fn stamps(text: &str) -> impl Iterator<Item = i64> {
     text.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '(' | ')' | ',' | '\\' | '|'))
         .map(|word| word.trim_end_matches(['.', ';']))
@@ -240,7 +244,7 @@ fn clock(rest: &str, text: &str, low: &str, now: Timestamp, zone: &TimeZone) -> 
     let at = |date: Date| -> Option<Zoned> { date.to_datetime(time).to_zoned(zone.clone()).ok() };
     let found = match date {
         Some(date) => at(date)?,
-        // Today, or tomorrow where that has passed.
+        // Today, or tomorrow if that has passed.
         None => match at(here.date())? {
             today if today.timestamp() > now => today,
             _ => at(here.date().checked_add(1.day()).ok()?)?,
@@ -249,7 +253,7 @@ fn clock(rest: &str, text: &str, low: &str, now: Timestamp, zone: &TimeZone) -> 
     Some(found.timestamp().as_millisecond())
 }
 
-/// The zone that stands near: `Some(None)` where none does, nothing where it is not known.
+/// The time zone after the time: `Some(None)` if there is none, `None` if it is unknown.
 fn zone_of(rest: &str, text: &str, low: &str) -> Option<Option<TimeZone>> {
     let from = low.len() - rest.len();
     let near: String = text.get(from..)?.chars().take(60).collect();
@@ -266,7 +270,7 @@ fn zone_of(rest: &str, text: &str, low: &str) -> Option<Option<TimeZone>> {
     Some(has_utc.then_some(TimeZone::UTC))
 }
 
-/// `nov 17`, `november 17th, 2026`, and what follows.
+/// `nov 17`, `november 17th, 2026`, and the text after it.
 fn date_of<'a>(rest: &'a str, here: &Zoned) -> Option<(Date, &'a str)> {
     let word = letters(rest);
     let month = MONTHS
@@ -290,7 +294,7 @@ fn date_of<'a>(rest: &'a str, here: &Zoned) -> Option<(Date, &'a str)> {
         Some(year) => Date::new(year, month, day).ok()?,
         None => {
             let this = Date::new(here.year(), month, day).ok()?;
-            // In December they speak of January.
+            // A date without a year that has passed is in the next year.
             match this < here.date() {
                 true => Date::new(here.year().checked_add(1)?, month, day).ok()?,
                 false => this,
@@ -317,14 +321,14 @@ fn time_of(rest: &str) -> Option<Time> {
             hour = hour % 12 + if half == "pm" { 12 } else { 0 };
         }
         "am" | "pm" => return None,
-        // A mere number could be anything.
+        // A number alone could mean anything.
         _ if minute.is_none() => return None,
         _ => {}
     }
     Time::new(hour, minute.unwrap_or(0), 0, 0).ok()
 }
 
-/// The end of the day, for a quota of the day.
+/// The end of the day, if the message is about a daily quota.
 fn day(low: &str, now: Timestamp) -> Option<i64> {
     let daily = ["per day", "perday", "per_day", "daily limit", "daily quota"];
     if !daily.iter().any(|words| low.contains(words)) {
@@ -360,7 +364,7 @@ mod tests {
     fn g13_the_time_in_a_refusal_is_understood() {
         let secs = |n: i64| Some(now() + n * 1000);
         let table: &[(&str, Option<i64>)] = &[
-            // Spans.
+            // Durations.
             ("Rate limit exceeded. Please try again in 20s.", secs(20)),
             (
                 "Please try again in 1.5s. Visit https://x to learn more.",
@@ -381,7 +385,7 @@ mod tests {
             ("{\"retry_after\":30}", secs(30)),
             ("resets_in_seconds: 900", secs(900)),
             ("please wait about 90 seconds", secs(90)),
-            // Moments.
+            // Timestamps.
             (
                 "Claude AI usage limit reached|1794819600",
                 Some(at("2026-11-16T09:00:00Z")),
@@ -397,7 +401,7 @@ mod tests {
                 "Retry-After: Mon, 16 Nov 2026 08:30:00 GMT",
                 Some(at("2026-11-16T08:30:00Z")),
             ),
-            // Times of day. The zone of the machine is that of Berlin.
+            // Times of day. The machine's time zone is Berlin.
             (
                 "5-hour limit reached ∙ resets 3pm (Europe/Berlin)",
                 Some(at("2026-11-16T14:00:00Z")),
@@ -421,13 +425,13 @@ mod tests {
                 Some(at("2026-11-17T14:05:00Z")),
             ),
             ("try again at 15:30 UTC", Some(at("2026-11-16T15:30:00Z"))),
-            // A day's quota beats the span beside it.
+            // A daily quota takes precedence over the duration beside it.
             (
                 "Quota exceeded for quota metric 'GenerateRequestsPerDayPerProjectPerModel', retryDelay: 34s",
                 Some(at("2026-11-17T08:00:00Z")),
             ),
             ("limit: 50 requests per day", Some(at("2026-11-17T00:00:00Z"))),
-            // No time, or one that is not believed.
+            // No time, or one that is not accepted.
             ("exceeded retry limit, last status: 429 Too Many Requests", None),
             ("API Error: Request rejected (429) · mock 429", None),
             ("try again in a while", None),
@@ -467,7 +471,7 @@ mod tests {
         }
     }
 
-    /// What each program prints when it is refused: its own words are a limit, with the time where there is one.
+    /// Error messages of three programs are recognized as rate limits, with the time if there is one.
     #[test]
     fn g13_refusals_as_three_programs_print_them() {
         let lines = [

@@ -1,25 +1,26 @@
-//! An attempt that is looked at again and again, by a coordinator of many.
+//! Polls an attempt cheaply, for a coordinator that watches many.
 //!
-//! What must hold: it says what [`attempt::look`](super::attempt::look) would, but reads of the events only what is new
-//! since, and only what is about money.
+//! What must hold: the result equals that of [`attempt::look`](super::attempt::look), but a poll reads only new events,
+//! and parses only those about usage and results.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
 use super::attempt::read;
-use super::files::Files;
-use super::talk::Sum;
-use crate::event::Line;
+use super::attempt_files::AttemptFiles;
+use super::conversation::AttemptTotals;
+use crate::event::EventLine;
 
-/// What is read of the events at once.
+/// Bytes of the events file that are read at once.
 const BLOCK: u64 = 1 << 20;
-/// Other lines add nothing to the sum. Written by ourselves, so they look like this; what only looks like it adds nothing.
+/// Only lines with these bytes change the totals. jit wrote the lines itself, so the spelling is fixed; a text that
+/// merely contains these bytes changes nothing.
 const COUNTS: [&[u8]; 2] = [b"\"kind\":\"usage\"", b"\"kind\":\"result\""];
 
-/// How far an attempt has come, without what it said.
+/// The state of an attempt, without its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Far {
+pub enum AttemptStage {
     NotStarted,
     Starting,
     Running,
@@ -27,43 +28,43 @@ pub enum Far {
     Lost,
 }
 
-/// What is known of an attempt from looking at it before.
+/// The result of earlier polls of an attempt.
 #[derive(Debug, Default)]
-pub struct Glance {
-    /// What it has used, as far as the events were read.
-    pub sum: Sum,
+pub struct AttemptPoll {
+    /// Usage, as far as the events have been read.
+    pub sum: AttemptTotals,
     read: u64,
     begun: bool,
-    /// Its processes were written down.
+    /// `process.json` exists.
     shown: bool,
 }
 
-impl Glance {
-    /// How far it has come.
-    pub fn look(&mut self, folder: &Path) -> io::Result<Far> {
-        let files = Files::of(folder);
+impl AttemptPoll {
+    /// The current state.
+    pub fn look(&mut self, folder: &Path) -> io::Result<AttemptStage> {
+        let files = AttemptFiles::of(folder);
         if files.has("exit.json") {
-            return Ok(Far::Ended);
+            return Ok(AttemptStage::Ended);
         }
-        // In this order: what was begun before nobody had the lock was begun by somebody who is gone.
+        // The order matters: if `started` exists before the lock is found free, the shim that created it is gone.
         self.begun = self.begun || files.has("started");
         if !files.is_locked()? {
             return Ok(match files.has("exit.json") {
-                true => Far::Ended,
-                false if self.begun => Far::Lost,
-                false => Far::NotStarted,
+                true => AttemptStage::Ended,
+                false if self.begun => AttemptStage::Lost,
+                false => AttemptStage::NotStarted,
             });
         }
         self.shown = self.shown || files.has("process.json");
         if !self.shown {
-            return Ok(Far::Starting);
+            return Ok(AttemptStage::Starting);
         }
         self.add(&files)?;
-        Ok(Far::Running)
+        Ok(AttemptStage::Running)
     }
 
-    /// Adds what was said since.
-    fn add(&mut self, files: &Files) -> io::Result<()> {
+    /// Adds the events since the last poll.
+    fn add(&mut self, files: &AttemptFiles) -> io::Result<()> {
         let path = files.path("events.jsonl");
         let len = match path.symlink_metadata() {
             Ok(meta) => meta.len(),
@@ -81,7 +82,7 @@ impl Glance {
             };
             let whole = bytes.get(..end).unwrap_or_default();
             for line in whole.split(|b| *b == b'\n').filter(|line| counts(line)) {
-                if let Ok(line) = serde_json::from_slice::<Line>(line) {
+                if let Ok(line) = serde_json::from_slice::<EventLine>(line) {
                     self.sum.add(&line.said);
                 }
             }
@@ -104,13 +105,19 @@ mod tests {
     #[test]
     fn g9_what_is_added_to_the_events_is_added_to_the_sum_once_its_line_is_whole() {
         let folder = tempfile::tempdir().expect("a folder");
-        let files = Files::of(folder.path());
-        let mut glance = Glance::default();
-        assert_eq!(glance.look(folder.path()).expect("a look"), Far::NotStarted);
+        let files = AttemptFiles::of(folder.path());
+        let mut glance = AttemptPoll::default();
+        assert_eq!(
+            glance.look(folder.path()).expect("a look"),
+            AttemptStage::NotStarted
+        );
         std::fs::write(files.path("started"), "").expect("a file");
-        assert_eq!(glance.look(folder.path()).expect("a look"), Far::Lost);
+        assert_eq!(glance.look(folder.path()).expect("a look"), AttemptStage::Lost);
         let lock = files.lock(std::time::Duration::ZERO, || false).expect("a lock");
-        assert_eq!(glance.look(folder.path()).expect("a look"), Far::Starting);
+        assert_eq!(
+            glance.look(folder.path()).expect("a look"),
+            AttemptStage::Starting
+        );
         std::fs::write(files.path("process.json"), "{}").expect("a file");
         let mut events = File::create(files.path("events.jsonl")).expect("events");
         let usage = |n: u64| {
@@ -119,14 +126,14 @@ mod tests {
             )
         };
         write!(events, "{}\n{}", usage(1), usage(2)).expect("written");
-        assert_eq!(glance.look(folder.path()).expect("a look"), Far::Running);
+        assert_eq!(glance.look(folder.path()).expect("a look"), AttemptStage::Running);
         assert_eq!(glance.sum.tokens.input, 1);
         let words = r#"{"at":1,"kind":"text","text":"\"kind\":\"usage\" 9"}"#;
         write!(events, "\n{words}\n").expect("written");
-        assert_eq!(glance.look(folder.path()).expect("a look"), Far::Running);
+        assert_eq!(glance.look(folder.path()).expect("a look"), AttemptStage::Running);
         assert_eq!(glance.sum.tokens.input, 2);
         std::fs::write(files.path("exit.json"), "{}").expect("a file");
-        assert_eq!(glance.look(folder.path()).expect("a look"), Far::Ended);
+        assert_eq!(glance.look(folder.path()).expect("a look"), AttemptStage::Ended);
         drop(lock);
     }
 }

@@ -1,9 +1,10 @@
-//! Everything an agent started, and how it is ended.
+//! All processes that an agent started, and how they are ended.
 //!
-//! What must hold: a process is signalled by number and start time; this process is never part of it.
+//! What must hold: a process is signaled by pid and start time; the shim itself is never signaled.
 //!
-//! Where orphans are adopted (Linux) nothing gets away from a shim that lives. If the shim is dead, or elsewhere, a process
-//! is known by having been seen, by its mark, or by a parent that is known.
+//! On Linux orphans become children of the shim, so no process escapes a living shim. On other systems, or if the shim
+//! is dead, a process belongs to the agent if an earlier scan saw it, if it carries the mark, or if its parent belongs
+//! to it.
 
 use std::io;
 
@@ -11,24 +12,24 @@ use jit_os::children::{self, Below, Marked, Reaped};
 use jit_os::process::{self, ProcessRef};
 use rustix::process::Signal;
 
-/// How an agent's process ended.
+/// The exit status of the agent's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Status {
+pub struct ProcessExit {
     pub code: Option<i32>,
     pub signal: Option<i32>,
 }
 
 #[derive(Debug)]
-pub struct Family {
-    /// The agent's number, which is its own until it was waited for.
+pub struct ProcessTree {
+    /// The agent's pid. It is not reused until the process has been waited for.
     pub agent: u32,
-    pub status: Option<Status>,
+    pub status: Option<ProcessExit>,
     mark: String,
     adopts: bool,
     seen: Vec<ProcessRef>,
 }
 
-impl Family {
+impl ProcessTree {
     pub fn new(agent: u32, mark: &str, adopts: bool) -> Self {
         Self {
             agent,
@@ -39,19 +40,19 @@ impl Family {
         }
     }
 
-    /// Waits for those that have ended. Says whether there may be others.
+    /// Waits for all processes that have exited. Returns whether others may be running.
     pub fn reap(&mut self) -> bool {
         loop {
             match children::reap() {
                 Reaped::Ended { pid, code, signal } => {
                     if pid == self.agent && self.status.is_none() {
-                        self.status = Some(Status { code, signal });
+                        self.status = Some(ProcessExit { code, signal });
                     }
                 }
                 Reaped::Running => return true,
                 Reaped::Nobody => {
-                    // Somebody else waited for it: how it ended is not known.
-                    self.status.get_or_insert(Status {
+                    // Another part of the program waited for it: its exit status is unknown.
+                    self.status.get_or_insert(ProcessExit {
                         code: None,
                         signal: None,
                     });
@@ -61,8 +62,8 @@ impl Family {
         }
     }
 
-    /// Those that run now.
-    pub fn look(&mut self) -> io::Result<Vec<Below>> {
+    /// The processes that are running now.
+    pub fn scan(&mut self) -> io::Result<Vec<Below>> {
         let found = if self.adopts {
             children::below(std::process::id())?
         } else {
@@ -74,17 +75,17 @@ impl Family {
         Ok(found)
     }
 
-    /// Whether nothing gets away, so that having no child means that nobody is left.
+    /// Whether orphans become our children, so that "no children" means "no processes left".
     pub fn adopts(&self) -> bool {
         self.adopts
     }
 
-    /// Those that carry the mark and are not below this process: started by way of somebody else.
+    /// Processes that carry the mark and are not our descendants: another process started them for the agent.
     pub fn elsewhere(&self) -> io::Result<Vec<Below>> {
         marked(&self.mark, &[])
     }
 
-    /// As they were when last looked at.
+    /// The processes at the last scan, sorted.
     pub fn seen(&self) -> Vec<ProcessRef> {
         let mut seen = self.seen.clone();
         seen.sort_unstable();
@@ -92,15 +93,15 @@ impl Family {
     }
 }
 
-/// Everything in the process table that has the mark, is one of these, or is below one of those.
+/// All processes that carry the mark or are in `these`, and their descendants.
 pub fn marked(mark: &str, these: &[ProcessRef]) -> io::Result<Vec<Below>> {
     search(mark, these).map(|(found, _)| found)
 }
 
-/// The same, and whether it was sure of all others. Even then one may have slipped through, by starting another and ending
-/// while the table was read: who must know looks again.
+/// The same, and whether the answer is certain. Even then the scan may miss a process that forks and exits while the
+/// table is read: a caller that must be sure scans again.
 pub fn search(mark: &str, these: &[ProcessRef]) -> io::Result<(Vec<Below>, bool)> {
-    /// The parent of the kernel's own threads, which have no environment ever.
+    /// The parent of the kernel's threads, which have no environment.
     const KERNEL: u32 = 2;
     let me = std::process::id();
     let all = process::list()?;
@@ -129,12 +130,13 @@ pub fn search(mark: &str, these: &[ProcessRef]) -> io::Result<(Vec<Below>, bool)
     Ok((found, sure.get()))
 }
 
-/// Signals each. Gone meanwhile is as good; not allowed shows in who is left.
-pub fn tell(members: &[Below], signal: Signal) {
+/// Sends a signal to each process. A process that is gone is fine; one that may not be signaled shows up in the next
+/// scan.
+pub fn signal_all(members: &[Below], signal: Signal) {
     for one in members {
         let _ = process::signal(one.process, signal);
         if signal != Signal::KILL {
-            // One that was stopped could not act on it.
+            // A stopped process could not handle the signal.
             let _ = process::signal(one.process, Signal::CONT);
         }
     }

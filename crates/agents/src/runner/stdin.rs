@@ -1,21 +1,21 @@
-//! What is written to an agent's standard input, never waiting for the agent to read it.
+//! Writes to an agent's standard input without ever blocking.
 
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::process::ChildStdin;
 
-/// Answers that may wait to be read. An agent that asks and does not listen gets no more.
+/// Bytes that may be pending. An agent that asks and does not read gets no further answers.
 const MOST: usize = 1 << 20;
 
 #[derive(Debug, Default)]
-pub struct Feed {
+pub struct StdinWriter {
     pipe: Option<ChildStdin>,
     waiting: VecDeque<u8>,
     hang_up: bool,
 }
 
-impl Feed {
+impl StdinWriter {
     pub fn new(pipe: Option<ChildStdin>, first: Vec<u8>, hang_up: bool) -> io::Result<Self> {
         if let Some(pipe) = &pipe {
             rustix::io::ioctl_fionbio(pipe, true)?;
@@ -27,12 +27,12 @@ impl Feed {
         })
     }
 
-    /// The agent may be waiting for something on it.
+    /// Whether the agent can still get input.
     pub fn is_open(&self) -> bool {
         self.pipe.is_some()
     }
 
-    /// To be polled for room, while there is something to say.
+    /// The pipe to poll for room, if bytes are pending.
     pub fn wants(&self) -> Option<BorrowedFd<'_>> {
         self.pipe
             .as_ref()
@@ -40,12 +40,12 @@ impl Feed {
             .map(|pipe| pipe.as_fd())
     }
 
-    /// Says no, and keeps nothing of it, when too much is waiting already.
+    /// Adds bytes. Returns false and drops them if too many are pending.
     pub fn offer(&mut self, bytes: &[u8]) -> bool {
         if self.pipe.is_none() || bytes.is_empty() {
             return true;
         }
-        // One answer is always taken: it may be large by itself.
+        // A single answer is always accepted: it may be large.
         if !self.waiting.is_empty() && self.waiting.len() + bytes.len() > MOST {
             return false;
         }
@@ -57,7 +57,7 @@ impl Feed {
         self.hang_up = true;
     }
 
-    /// Writes what the pipe takes now.
+    /// Writes as much as the pipe accepts now.
     pub fn push(&mut self) {
         let Some(pipe) = &mut self.pipe else { return };
         while !self.waiting.is_empty() {
@@ -66,7 +66,7 @@ impl Feed {
                 Ok(count) => drop(self.waiting.drain(..count)),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
-                // Nobody will read it any more.
+                // The agent has closed its end.
                 Err(_) => return self.close(),
             }
         }

@@ -1,9 +1,10 @@
-//! What an agent printed, in a file of bounded size: the beginning, and the end.
+//! The log of an agent's output, with bounded size: keeps the beginning and the end.
 //!
-//! Format: the bytes as they came, without secrets ([`super::redact`]): the last line is written when it has ended. Where some are missing, a line `[jit: <20 digits> bytes were cut here]` stands instead.
+//! Format: the bytes of the output without secrets ([`crate::redact`]). A line is written when it is complete. The line
+//! `[jit: <20 digits> bytes were cut here]` replaces bytes that were dropped.
 //!
-//! What must hold: the file is never larger than the head and twice the tail; a disk that is full loses output and
-//! nothing else.
+//! What must hold: the file is never larger than the head plus twice the tail; a full disk loses output and has no
+//! other effect.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -14,35 +15,35 @@ use std::sync::Arc;
 
 use jit_os::file;
 
-use super::redact::{Redactor, Scrub};
+use crate::redact::{Redactor, StreamRedactor};
 
-/// How much of the beginning is kept.
+/// Bytes that are kept of the beginning.
 const HEAD: u64 = 4 << 20;
-/// How much of the end is kept, at least.
+/// Bytes that are kept of the end, at least.
 const TAIL: u64 = 2 << 20;
-/// What is kept in memory, for the exit.
+/// Bytes of the end that stay in memory, for `exit.json`.
 pub const LAST: usize = 8 << 10;
-/// As long as the line in place of what was cut.
+/// Length of the line that replaces the dropped bytes.
 const GAP: u64 = 49;
 
 #[derive(Debug)]
-pub struct Log {
+pub struct OutputLog {
     path: PathBuf,
     file: Option<File>,
     head: u64,
     tail: u64,
     len: u64,
-    /// Bytes taken out of the middle.
+    /// Bytes that were dropped from the middle.
     cut: u64,
     /// Bytes that could not be written.
     pub lost: u64,
     last: VecDeque<u8>,
     keep: usize,
-    scrub: Option<Scrub>,
+    scrub: Option<StreamRedactor>,
 }
 
-impl Log {
-    /// The last `keep` bytes are remembered too.
+impl OutputLog {
+    /// The last `keep` bytes stay in memory too.
     pub fn new(path: &Path, keep: usize) -> Self {
         Self {
             path: path.to_owned(),
@@ -58,9 +59,9 @@ impl Log {
         }
     }
 
-    /// The same, without secrets.
+    /// Removes secrets before writing.
     pub fn without_secrets(mut self, redactor: Arc<Redactor>) -> Self {
-        self.scrub = Some(Scrub::new(redactor));
+        self.scrub = Some(StreamRedactor::new(redactor));
         self
     }
 
@@ -74,7 +75,7 @@ impl Log {
         }
     }
 
-    /// There is no more.
+    /// The output has ended.
     pub fn end(&mut self) {
         if let Some(mut scrub) = self.scrub.take() {
             scrub.end(&mut |clean| self.keep(clean));
@@ -89,7 +90,7 @@ impl Log {
         let over = (self.last.len() + kept.len()).saturating_sub(self.keep);
         self.last.drain(..over.min(self.last.len()));
         self.last.extend(kept);
-        // In pieces, so that what is written at once fits between two cuts.
+        // In pieces, so that each write fits between two cuts.
         for piece in bytes.chunks(usize::try_from(self.tail).unwrap_or(usize::MAX)) {
             if self.write(piece).is_err() {
                 self.lost += piece.len() as u64;
@@ -97,12 +98,12 @@ impl Log {
         }
     }
 
-    /// The end of it, as text.
+    /// The last bytes, as text.
     pub fn last(&mut self) -> String {
         text_of_end(self.last.make_contiguous())
     }
 
-    /// Gives back what room the end takes, on a disk that is full.
+    /// Gives disk space back by dropping the second half, if the disk is full.
     pub fn give_room(&mut self) {
         if let Some(file) = &self.file
             && self.len > 0
@@ -123,14 +124,14 @@ impl Log {
             self.close_up()?;
         }
         if let Some(file) = &self.file {
-            // Half a write counts as lost, and what comes next goes over it.
+            // A partial write counts as lost, and the next write overwrites it.
             file.write_all_at(piece, self.len)?;
             self.len += piece.len() as u64;
         }
         Ok(())
     }
 
-    /// Takes the middle out: what is left is the head and the end.
+    /// Drops the middle: keeps the head and the end.
     fn close_up(&mut self) -> io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         let mut from = self.len - self.tail;
@@ -160,7 +161,7 @@ impl Log {
 }
 
 fn create(path: &Path) -> io::Result<File> {
-    // One that is there is of nobody: this attempt has started only now.
+    // An existing file does not belong to this attempt, which has only just started.
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}
@@ -169,7 +170,7 @@ fn create(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).open(path)
 }
 
-/// Text of bytes that may begin in the middle of a character.
+/// Converts bytes that may begin within a character.
 pub fn text_of_end(bytes: &[u8]) -> String {
     let broken = bytes.iter().take(3).take_while(|b| **b & 0xc0 == 0x80).count();
     String::from_utf8_lossy(bytes.get(broken..).unwrap_or_default()).into_owned()
@@ -187,7 +188,7 @@ mod tests {
             .collect();
         for piece in [1, 7, 100, 999, 5000, all.len()] {
             let path = folder.path().join(format!("{piece}"));
-            let mut log = Log::new(&path, 20);
+            let mut log = OutputLog::new(&path, 20);
             (log.head, log.tail) = (100, 300);
             let mut longest = 0;
             for bytes in all.chunks(piece) {
@@ -214,7 +215,7 @@ mod tests {
 
     #[test]
     fn g8_a_log_that_cannot_be_written_only_loses_output() {
-        let mut log = Log::new(Path::new("/dev/null/nothing"), 4);
+        let mut log = OutputLog::new(Path::new("/dev/null/nothing"), 4);
         log.take(b"12345");
         log.take(b"67");
         assert_eq!((log.lost, log.last().as_str()), (7, "4567"));

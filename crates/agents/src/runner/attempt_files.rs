@@ -1,4 +1,4 @@
-//! The folder of an attempt: what its files are called, and how they are read and written.
+//! The folder of an attempt: its file names, and how they are read and written.
 
 use std::fs::File;
 use std::io;
@@ -10,51 +10,51 @@ use jit_os::{clock, file, random};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::job::{Exit, Job};
+use crate::job::{Exit, Job, Stop};
 
-/// No file of ours is larger, the events and logs apart.
+/// Maximum size of our files, except events and logs.
 const MOST: u64 = 8 << 20;
-/// Room that is kept, to be given back for `exit.json` when the disk is full.
+/// Bytes of reserved disk space, released for `exit.json` if the disk is full.
 const SPARE: usize = 32 << 10;
-/// The variable by which everything an agent started is known.
+/// The variable that identifies all processes that an agent started.
 const MARK: &str = "JIT_MARK";
 
-/// The lock of an attempt. Let go by hand: a copy of the descriptor may be in a process that somebody is just starting, and
-/// closing ours would leave the lock with it for a moment.
+/// The lock of an attempt. Unlocked explicitly: a process that is being spawned may hold a copy of the descriptor, and
+/// closing ours would keep the lock held until that copy is closed.
 #[derive(Debug)]
-pub struct Lock(File);
+pub struct AttemptLock(File);
 
-impl Drop for Lock {
+impl Drop for AttemptLock {
     fn drop(&mut self) {
         let _ = self.0.unlock();
     }
 }
 
-/// A folder, not looked at yet.
+/// The path of an attempt's folder. Nothing is read yet.
 #[derive(Debug, Clone)]
-pub struct Files {
+pub struct AttemptFiles {
     pub folder: PathBuf,
 }
 
-/// Who runs in an attempt: `process.json`.
+/// The processes of an attempt: `process.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Processes {
-    /// The start of the machine that these numbers belong to.
+    /// The boot id of the machine; pids are valid only within one boot.
     pub boot: String,
-    /// `NAME=value` in the environment of everything the agent started.
+    /// `NAME=value` in the environment of all processes that the agent started.
     pub mark: String,
     /// Wall clock, milliseconds.
     pub started_at: i64,
     pub shim: ProcessRef,
-    /// Missing if it had ended before it could be looked at.
+    /// Missing if the agent exited before it could be inspected.
     pub agent: Option<ProcessRef>,
-    /// Everything below the shim when it last looked.
+    /// All descendants of the shim at its last scan.
     #[serde(default)]
     pub family: Vec<ProcessRef>,
 }
 
 impl Processes {
-    /// All of them that may be signalled: none, if the machine was started again since.
+    /// The processes that may be signaled: none if the machine has been rebooted.
     pub fn to_end(&self) -> Vec<ProcessRef> {
         if clock::boot_id().ok().as_deref() != Some(self.boot.as_str()) {
             return Vec::new();
@@ -66,7 +66,7 @@ impl Processes {
     }
 }
 
-impl Files {
+impl AttemptFiles {
     pub fn of(folder: &Path) -> Self {
         Self {
             folder: folder.to_owned(),
@@ -112,21 +112,21 @@ impl Files {
         self.read("process.json")
     }
 
-    pub fn stop(&self) -> io::Result<Option<super::job::Stop>> {
+    pub fn stop(&self) -> io::Result<Option<Stop>> {
         self.read("stop")
     }
 
-    /// Synced, or not there.
+    /// Atomic and synced.
     pub fn put(&self, name: &str, value: &impl Serialize) -> io::Result<()> {
         file::put_like_parent(&self.path(name), &json(value)?)
     }
 
-    /// Whole, or not there; of no use after a power loss.
+    /// Atomic, not synced: useless after a power loss.
     pub fn put_quick(&self, name: &str, value: &impl Serialize) -> io::Result<()> {
         file::replace_unsynced(&self.path(name), &json(value)?)
     }
 
-    /// Makes this attempt begun. `None` if it was before. Gives the mark that its agent will carry.
+    /// Marks this attempt as started and returns the mark for its agent. `None` if it was started before.
     pub fn begin(&self) -> io::Result<Option<String>> {
         let mark = format!("{MARK}={:032x}", random::u128()?);
         let line = format!("{mark}\n");
@@ -135,7 +135,7 @@ impl Files {
         Ok(begun.then_some(mark))
     }
 
-    /// The mark of an attempt that was begun; `None` if it was not, or the file is damaged.
+    /// The mark of a started attempt. `None` if it was not started, or the file is damaged.
     pub fn mark(&self) -> io::Result<Option<String>> {
         let bytes = file::read_real(&self.path("started"), MOST)?;
         let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
@@ -144,13 +144,14 @@ impl Files {
             .filter(|mark| mark.len() == MARK.len() + 33 && mark.starts_with(MARK)))
     }
 
-    /// The lock that a shim holds while it lives, if nobody has it within `patience`. Readers have it for moments.
-    pub fn lock(&self, patience: Duration, give_up: impl Fn() -> bool) -> io::Result<Option<Lock>> {
+    /// Acquires the lock that a shim holds while it lives. `None` if it stays locked for `patience`. Readers hold it
+    /// briefly.
+    pub fn lock(&self, patience: Duration, give_up: impl Fn() -> bool) -> io::Result<Option<AttemptLock>> {
         let until = Instant::now() + patience;
         let file = file::open_lock(&self.path("shim.lock"))?;
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(Some(Lock(file))),
+                Ok(()) => return Ok(Some(AttemptLock(file))),
                 Err(std::fs::TryLockError::Error(e)) => return Err(e),
                 Err(std::fs::TryLockError::WouldBlock) if give_up() || Instant::now() >= until => {
                     return Ok(None);
@@ -160,12 +161,12 @@ impl Files {
         }
     }
 
-    /// Whether a shim lives (or somebody buries one).
+    /// Whether a shim lives, or the attempt is being buried.
     pub fn is_locked(&self) -> io::Result<bool> {
         file::is_locked(&self.path("shim.lock"))
     }
 
-    /// Takes some room that [`Files::free_spare`] gives back. Not having it is no reason not to start.
+    /// Reserves disk space for [`AttemptFiles::free_spare`]. The agent starts even if that fails.
     pub fn take_spare(&self) {
         let path = self.path("spare");
         let _ = file::replace_unsynced(&path, &vec![b'.'; SPARE]);

@@ -1,7 +1,7 @@
-//! The conversation: one request of ours after the other, and what the agent says and asks meanwhile.
+//! The client side of the protocol: sends one request after the other, and handles the agent's messages meanwhile.
 //!
-//! `initialize` → `session/new`, `session/resume`, `session/load` or `session/fork` → mode and model, where somebody asked
-//! for one → `session/prompt`, and again if there are refusals to explain → its input is closed.
+//! `initialize` → `session/new`, `session/resume`, `session/load` or `session/fork` → mode and model, if the job names
+//! them → `session/prompt`, repeated if there are denials to explain → end of input.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -9,27 +9,30 @@ use std::path::PathBuf;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::super::event::{Said, Verdict};
-use super::super::{Ask, Heard, Listener, Permission, Question, prompt_of, short, short_bytes};
 use super::failure;
-use super::permit::{self, Step};
-use super::spent::Spent;
+use super::permission::{self, ToolStep};
+use super::usage::AcpUsage;
 use super::wire::{self, Chunk, Failure, Initialized, Message, Opened, Prompted, ToolCall, UpdateHead};
-use crate::runner::job::{Job, Resume};
+use crate::agent::prompt_of;
+use crate::ask::{Ask, Permission, Question};
+use crate::event::{AgentEvent, AgentVerdict};
+use crate::job::{Job, Resume};
+use crate::listener::{Listener, Reaction};
+use crate::text::{short, short_bytes};
 
-/// Characters of words, of what a tool is used on, of a name, of a line that is not understood.
+/// Maximum characters of a text, of a tool's detail, of a name, of a line that was not understood.
 const TEXT: usize = 2_000;
 const DETAIL: usize = 300;
 const NAME: usize = 100;
 const UNKNOWN: usize = 500;
-/// Characters of the id of a session; a longer one could not be kept.
+/// Maximum characters of a session id. A longer one could not be stored.
 const SESSION: usize = 200;
-/// Bytes of what is remembered about tools in use.
+/// Maximum bytes of the state of running tools.
 const REMEMBERED: usize = 4 << 20;
-/// How often refusals are explained, and how many of them at once.
+/// How often denials are explained, and how many at once.
 const EXPLANATIONS: u32 = 3;
 const REASONS: usize = 8;
-/// Updates that carry nothing for us.
+/// Updates without information for jit.
 const QUIET: &[&str] = &[
     "agent_thought_chunk",
     "available_commands_update",
@@ -38,10 +41,10 @@ const QUIET: &[&str] = &[
     "session_info_update",
     "user_message_chunk",
 ];
-/// A tool of our own server: who may use this one is given the server.
+/// A tool of jit's MCP server. The agent gets the server if it may use this tool.
 const OWN_TOOL: &str = "mcp__jit__status";
 
-/// What is waited for.
+/// The answer that the client waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Awaited {
     Hello,
@@ -55,36 +58,36 @@ enum Awaited {
 pub struct Client {
     prompt: String,
     dir: PathBuf,
-    /// `JIT_*` for our server, should the agent be given it.
+    /// `JIT_*` for jit's MCP server, if the agent gets it.
     vars: Vec<(String, String)>,
     resume: Option<Resume>,
     mode: Option<String>,
     model: Option<String>,
     awaited: Awaited,
-    /// The number of the last request.
+    /// The id of the last request.
     number: u64,
-    /// Settings that are still to be made: method and parameters.
+    /// Settings that are still to be sent: method and parameters.
     settings: Vec<(&'static str, Value)>,
-    /// Ways to log in.
+    /// Login methods.
     methods: Vec<String>,
     session: Option<String>,
     tools: HashMap<String, Tool>,
-    /// What they weigh.
+    /// Their size in bytes.
     remembered: usize,
-    /// Words that may go on.
+    /// Text that may continue in the next message.
     text: String,
     message: Option<String>,
     last_text: String,
-    /// Refusals that the model was not told the reason of.
+    /// Denials whose reason the model does not know yet.
     unexplained: Vec<String>,
     explanations: u32,
     denials: u32,
-    spent: Spent,
-    told: Option<Said>,
+    usage: AcpUsage,
+    told: Option<AgentEvent>,
     stopping: bool,
 }
 
-/// A tool in use.
+/// A running tool.
 #[derive(Debug)]
 struct Tool {
     call: ToolCall,
@@ -97,12 +100,12 @@ struct Tool {
 impl Client {
     pub fn of(job: &Job) -> Self {
         Self {
-            // It could be read when the agent was started.
+            // The file was readable when the agent was started.
             prompt: prompt_of(job).unwrap_or_default(),
             dir: job.dir.clone(),
             vars: job.vars.clone(),
             resume: job.resume.clone(),
-            // The usual mode of each, whatever it calls it.
+            // `acceptEdits` stands for the default mode, which each agent names differently.
             mode: job.permission_mode.clone().filter(|mode| mode != "acceptEdits"),
             model: job.model.clone(),
             awaited: Awaited::Hello,
@@ -118,13 +121,13 @@ impl Client {
             unexplained: Vec::new(),
             explanations: 0,
             denials: 0,
-            spent: Spent::new(job.resume.is_some(), job.cost_before),
+            usage: AcpUsage::new(job.resume.is_some(), job.cost_before),
             told: None,
             stopping: false,
         }
     }
 
-    fn message(&mut self, line: &[u8], heard: &mut Heard, ask: &mut dyn Ask) -> serde_json::Result<()> {
+    fn message(&mut self, line: &[u8], heard: &mut Reaction, ask: &mut dyn Ask) -> serde_json::Result<()> {
         let message: Message<'_> = serde_json::from_slice(line)?;
         match (&message.method, message.id) {
             (Some(method), Some(id)) => self.asked(method, id, message.params, line, heard, ask)?,
@@ -141,19 +144,19 @@ impl Client {
         Ok(())
     }
 
-    fn send(&mut self, awaited: Awaited, method: &str, params: &Value, heard: &mut Heard) {
+    fn send(&mut self, awaited: Awaited, method: &str, params: &Value, heard: &mut Reaction) {
         self.number += 1;
         self.awaited = awaited;
         heard.answer.extend(wire::request(self.number, method, params));
     }
 
-    // --- answers to us ---
+    // --- answers to our requests ---
 
-    fn answered(&mut self, result: &RawValue, heard: &mut Heard, ask: &mut dyn Ask) {
+    fn answered(&mut self, result: &RawValue, heard: &mut Reaction, ask: &mut dyn Ask) {
         let awaited = std::mem::replace(&mut self.awaited, Awaited::Nothing);
         let read = match awaited {
             Awaited::Hello => serde_json::from_str(result.get()).map(|hello| self.hello(hello, heard, ask)),
-            // `null` where there is nothing to say.
+            // `null` if the agent has nothing to report.
             Awaited::Session => serde_json::from_str::<Option<Opened>>(result.get())
                 .map(|opened| self.opened(opened.unwrap_or_default(), heard)),
             Awaited::Setting => {
@@ -169,7 +172,7 @@ impl Client {
         }
     }
 
-    fn hello(&mut self, hello: Initialized, heard: &mut Heard, ask: &mut dyn Ask) {
+    fn hello(&mut self, hello: Initialized, heard: &mut Reaction, ask: &mut dyn Ask) {
         self.methods = hello
             .auth_methods
             .iter()
@@ -206,7 +209,7 @@ impl Client {
         self.send(Awaited::Session, method, &params, heard);
     }
 
-    /// Our own server, if the agent may use it. The protocol asks of every agent that it can start one.
+    /// jit's MCP server, if the agent may use it. The protocol requires every agent to be able to start one.
     fn servers(&self, ask: &mut dyn Ask) -> Value {
         let question = Question {
             tool: OWN_TOOL,
@@ -226,7 +229,7 @@ impl Client {
         }
     }
 
-    fn opened(&mut self, opened: Opened, heard: &mut Heard) {
+    fn opened(&mut self, opened: Opened, heard: &mut Reaction) {
         let known = self.resume.as_ref().filter(|resume| !resume.fork);
         let id = match known {
             Some(resume) => Some(resume.session.clone()),
@@ -242,67 +245,69 @@ impl Client {
             );
         };
         self.session = Some(session.clone());
-        let options = opened.config_options.as_deref().unwrap_or_default();
-        let of = |category: &str| {
-            let fits = |option: &&wire::ConfigOption| option.category.as_deref() == Some(category);
-            options.iter().find(fits)
-        };
         let current = opened
             .models
             .as_ref()
             .and_then(|all| all.current_model_id.clone());
-        let current =
-            current.or_else(|| of("model").and_then(|one| Some(one.current_value.as_str()?.to_owned())));
-        heard.said.push(Said::Started {
+        let current = current.or_else(|| {
+            opened
+                .option("model")
+                .and_then(|one| Some(one.current_value.as_str()?.to_owned()))
+        });
+        heard.said.push(AgentEvent::Started {
             session_id: Some(session.clone()),
             model: self.model.clone().or(current).map(|model| short(&model, NAME)),
         });
-        let set = |option: &wire::ConfigOption, value: &str| {
-            let params = json!({ "sessionId": session, "configId": option.id, "value": value });
-            ("session/set_config_option", params)
-        };
-        if let Some(mode) = self.mode.take() {
-            let modes = opened.modes.iter().flat_map(|modes| &modes.available_modes);
-            let offered = modes.map(|mode| &mode.id).any(|id| *id == mode);
-            match of("mode").filter(|option| option.offers(&mode)) {
-                _ if offered => {
-                    let params = json!({ "sessionId": session, "modeId": mode });
-                    self.settings.push(("session/set_mode", params));
-                }
-                Some(option) => self.settings.push(set(option, &mode)),
-                None => {
-                    return self.fail(
-                        "usage",
-                        &format!("it has no mode {:?}", short(&mode, NAME)),
-                        heard,
-                    );
-                }
-            }
-        }
-        if let Some(model) = self.model.take() {
-            let models = opened.models.iter().flat_map(|models| &models.available_models);
-            let offered = models.map(|model| &model.model_id).any(|id| *id == model);
-            match of("model").filter(|option| option.offers(&model)) {
-                Some(option) => self.settings.push(set(option, &model)),
-                None if offered => {
-                    let params = json!({ "sessionId": session, "modelId": model });
-                    self.settings.push(("session/set_model", params));
-                }
-                None => {
-                    return self.fail(
-                        "usage",
-                        &format!("it has no model {:?}", short(&model, NAME)),
-                        heard,
-                    );
-                }
-            }
+        if let Err(text) = self
+            .choose_mode(&session, &opened)
+            .and_then(|()| self.choose_model(&session, &opened))
+        {
+            return self.fail("usage", &text, heard);
         }
         self.settings.reverse();
         self.go_on(heard);
     }
 
-    /// The next setting, or the work itself.
-    fn go_on(&mut self, heard: &mut Heard) {
+    /// Adds the setting for the mode that the job names. Fails if the agent does not offer it.
+    fn choose_mode(&mut self, session: &str, opened: &Opened) -> Result<(), String> {
+        let Some(mode) = self.mode.take() else {
+            return Ok(());
+        };
+        let modes = opened.modes.iter().flat_map(|modes| &modes.available_modes);
+        let offered = modes.map(|mode| &mode.id).any(|id| *id == mode);
+        let setting = match opened.option("mode").filter(|option| option.offers(&mode)) {
+            _ if offered => (
+                "session/set_mode",
+                json!({ "sessionId": session, "modeId": mode }),
+            ),
+            Some(option) => set_option(session, option, &mode),
+            None => return Err(format!("it has no mode {:?}", short(&mode, NAME))),
+        };
+        self.settings.push(setting);
+        Ok(())
+    }
+
+    /// The same for the model.
+    fn choose_model(&mut self, session: &str, opened: &Opened) -> Result<(), String> {
+        let Some(model) = self.model.take() else {
+            return Ok(());
+        };
+        let models = opened.models.iter().flat_map(|models| &models.available_models);
+        let offered = models.map(|model| &model.model_id).any(|id| *id == model);
+        let setting = match opened.option("model").filter(|option| option.offers(&model)) {
+            Some(option) => set_option(session, option, &model),
+            None if offered => (
+                "session/set_model",
+                json!({ "sessionId": session, "modelId": model }),
+            ),
+            None => return Err(format!("it has no model {:?}", short(&model, NAME))),
+        };
+        self.settings.push(setting);
+        Ok(())
+    }
+
+    /// Sends the next setting, or the prompt.
+    fn go_on(&mut self, heard: &mut Reaction) {
         if let Some((method, params)) = self.settings.pop() {
             return self.send(Awaited::Setting, method, &params, heard);
         }
@@ -310,7 +315,7 @@ impl Client {
         self.say(&prompt, heard);
     }
 
-    fn say(&mut self, text: &str, heard: &mut Heard) {
+    fn say(&mut self, text: &str, heard: &mut Reaction) {
         let session = self.session.clone().unwrap_or_default();
         self.send(
             Awaited::Turn,
@@ -320,9 +325,9 @@ impl Client {
         );
     }
 
-    fn turn_ended(&mut self, answer: &Prompted, heard: &mut Heard) {
+    fn turn_ended(&mut self, answer: &Prompted, heard: &mut Reaction) {
         self.flush(heard);
-        self.spent.turn_ended(answer);
+        self.usage.turn_ended(answer);
         self.tell_usage(heard);
         let by_itself = matches!(&*answer.stop_reason, "end_turn" | "cancelled") && !self.stopping;
         if by_itself && !self.unexplained.is_empty() && self.explanations < EXPLANATIONS {
@@ -339,20 +344,20 @@ impl Client {
             "max_turn_requests" => (true, "max_turns"),
             other => (true, other),
         };
-        let verdict = Verdict {
+        let verdict = AgentVerdict {
             is_error,
             reason: short(reason, 60),
             text: std::mem::take(&mut self.last_text),
-            ..Verdict::default()
+            ..AgentVerdict::default()
         };
         self.over(verdict, heard);
     }
 
-    fn refused(&mut self, failure: Failure, heard: &mut Heard) {
+    fn refused(&mut self, failure: Failure, heard: &mut Reaction) {
         let awaited = std::mem::replace(&mut self.awaited, Awaited::Nothing);
         self.flush(heard);
         let mut verdict = failure::verdict(&failure, &self.methods);
-        // Unless it was the model that was not to be had.
+        // Unless the model was not available.
         let lost = awaited == Awaited::Session
             && self.resume.is_some()
             && matches!(verdict.reason.as_str(), "error" | "usage");
@@ -363,21 +368,21 @@ impl Client {
         self.over(verdict, heard);
     }
 
-    fn fail(&mut self, reason: &str, text: &str, heard: &mut Heard) {
-        let verdict = Verdict {
+    fn fail(&mut self, reason: &str, text: &str, heard: &mut Reaction) {
+        let verdict = AgentVerdict {
             is_error: true,
             reason: reason.to_owned(),
             text: short(text, TEXT),
-            ..Verdict::default()
+            ..AgentVerdict::default()
         };
         self.over(verdict, heard);
     }
 
-    /// It has ended; without more to read it goes.
-    fn over(&mut self, verdict: Verdict, heard: &mut Heard) {
+    /// Reports the end. The agent exits when its input is closed.
+    fn over(&mut self, verdict: AgentVerdict, heard: &mut Reaction) {
         self.awaited = Awaited::Nothing;
-        heard.said.push(Said::Result {
-            verdict: Verdict {
+        heard.said.push(AgentEvent::Result {
+            verdict: AgentVerdict {
                 session_id: self.session.clone(),
                 denials: self.denials,
                 ..verdict
@@ -387,7 +392,7 @@ impl Client {
         self.stopping = true;
     }
 
-    // --- what it asks ---
+    // --- requests of the agent ---
 
     fn asked(
         &mut self,
@@ -395,7 +400,7 @@ impl Client {
         id: &RawValue,
         params: Option<&RawValue>,
         line: &[u8],
-        heard: &mut Heard,
+        heard: &mut Reaction,
         ask: &mut dyn Ask,
     ) -> serde_json::Result<()> {
         if method != wire::PERMISSION {
@@ -407,7 +412,7 @@ impl Client {
             return Ok(());
         }
         let params = params.unwrap_or(RawValue::NULL).get();
-        let whose = serde_json::from_str::<wire::Whose<'_>>(params);
+        let whose = serde_json::from_str::<wire::SessionParams<'_>>(params);
         if !whose.is_ok_and(|whose| self.is_ours(&whose.session_id)) {
             heard.said.push(unknown(line));
             let text = "jit knows no such session";
@@ -433,10 +438,10 @@ impl Client {
         &mut self,
         id: &RawValue,
         request: wire::PermissionRequest,
-        heard: &mut Heard,
+        heard: &mut Reaction,
         ask: &mut dyn Ask,
     ) {
-        self.spent.speaks();
+        self.usage.speaks();
         let key = request.tool_call.tool_call_id.clone();
         self.merge(request.tool_call, heard);
         let Some(tool) = self.tools.get_mut(&key) else {
@@ -444,21 +449,21 @@ impl Client {
         };
         tell(tool, heard);
         let name = shown_name(&tool.call);
-        let step = Step {
+        let step = ToolStep {
             call: &tool.call,
             tool: own_name(&tool.call),
             dir: &self.dir,
         };
         let mut permission = step.judge(ask);
-        let mut option = permit::choose(&request.options, &permission);
+        let mut option = permission::choose(&request.options, &permission);
         if option.is_none() && !matches!(permission, Permission::Deny(_)) {
-            permission = permit::not_judged("it can be allowed for good only, and not once");
-            option = permit::choose(&request.options, &permission);
+            permission = permission::not_judged("it can be allowed for good only, and not once");
+            option = permission::choose(&request.options, &permission);
         }
         match &permission {
             Permission::Allow => heard.answer.extend(wire::chosen(id, option, None)),
             Permission::Warn(text) => {
-                heard.said.push(Said::Note {
+                heard.said.push(AgentEvent::Note {
                     text: short(text, TEXT),
                 });
                 heard.answer.extend(wire::chosen(id, option, Some(text)));
@@ -472,16 +477,16 @@ impl Client {
         }
     }
 
-    fn not_judged(&mut self, id: &RawValue, why: &str, heard: &mut Heard) {
-        if let Permission::Deny(reason) = permit::not_judged(why) {
+    fn not_judged(&mut self, id: &RawValue, why: &str, heard: &mut Reaction) {
+        if let Permission::Deny(reason) = permission::not_judged(why) {
             self.deny("a tool", "", &reason, heard);
             heard.answer.extend(wire::chosen(id, None, Some(&reason)));
         }
     }
 
-    fn deny(&mut self, name: &str, detail: &str, reason: &str, heard: &mut Heard) {
+    fn deny(&mut self, name: &str, detail: &str, reason: &str, heard: &mut Reaction) {
         self.denials = self.denials.saturating_add(1);
-        heard.said.push(Said::Denied {
+        heard.said.push(AgentEvent::Denied {
             name: name.to_owned(),
             reason: short(reason, TEXT),
         });
@@ -491,7 +496,7 @@ impl Client {
         }
     }
 
-    // --- what it tells ---
+    // --- notifications of the agent ---
 
     fn is_ours(&self, session: &str) -> bool {
         self.session.as_deref() == Some(session)
@@ -502,12 +507,12 @@ impl Client {
         method: &str,
         params: Option<&RawValue>,
         line: &[u8],
-        heard: &mut Heard,
+        heard: &mut Reaction,
     ) -> serde_json::Result<()> {
-        let whose = params.map(|params| serde_json::from_str::<wire::Whose<'_>>(params.get()));
+        let whose = params.map(|params| serde_json::from_str::<wire::SessionParams<'_>>(params.get()));
         let (
             "session/update",
-            Some(Ok(wire::Whose {
+            Some(Ok(wire::SessionParams {
                 session_id,
                 update: Some(update),
             })),
@@ -520,7 +525,7 @@ impl Client {
         if self.is_ours(&session_id) {
             return self.update(&head.session_update, update.get(), line, heard);
         }
-        // An earlier conversation is told again while it is loaded.
+        // While a session is loaded, the agent repeats its earlier messages.
         let resumed = self
             .resume
             .as_ref()
@@ -529,7 +534,7 @@ impl Client {
             if head.session_update == "usage_update"
                 && let Some(cost) = serde_json::from_str::<wire::UsageUpdate>(update.get())?.cost
             {
-                self.spent.began(&cost);
+                self.usage.began(&cost);
             }
             return Ok(());
         }
@@ -537,10 +542,16 @@ impl Client {
         Ok(())
     }
 
-    fn update(&mut self, kind: &str, update: &str, line: &[u8], heard: &mut Heard) -> serde_json::Result<()> {
+    fn update(
+        &mut self,
+        kind: &str,
+        update: &str,
+        line: &[u8],
+        heard: &mut Reaction,
+    ) -> serde_json::Result<()> {
         match kind {
             "agent_message_chunk" => self.chunk(serde_json::from_str(update)?, heard),
-            "agent_thought_chunk" => self.spent.speaks(),
+            "agent_thought_chunk" => self.usage.speaks(),
             "tool_call" | "tool_call_update" => {
                 let call: ToolCall = serde_json::from_str(update)?;
                 self.flush(heard);
@@ -552,9 +563,9 @@ impl Client {
             }
             "usage_update" => {
                 let usage: wire::UsageUpdate = serde_json::from_str(update)?;
-                self.spent.context(usage.used);
+                self.usage.context(usage.used);
                 if let Some(cost) = &usage.cost {
-                    self.spent.cost(cost);
+                    self.usage.cost(cost);
                 }
                 self.tell_usage(heard);
             }
@@ -564,35 +575,35 @@ impl Client {
         Ok(())
     }
 
-    fn chunk(&mut self, chunk: Chunk, heard: &mut Heard) {
+    fn chunk(&mut self, chunk: Chunk, heard: &mut Reaction) {
         let Some(text) = chunk.content.text.filter(|text| !text.is_empty()) else {
             return;
         };
-        self.spent.speaks();
+        self.usage.speaks();
         if self.message != chunk.message_id {
             self.flush(heard);
             self.message = chunk.message_id;
         }
-        // What is said is shortened anyway.
+        // Events are shortened anyway.
         let room = (TEXT * 4).saturating_sub(self.text.len());
         self.text
             .push_str(&short_bytes(text.as_bytes(), room.min(TEXT + 1)));
     }
 
-    /// What was said up to now is one thing.
-    fn flush(&mut self, heard: &mut Heard) {
+    /// Reports the text so far as one event.
+    fn flush(&mut self, heard: &mut Reaction) {
         let text = std::mem::take(&mut self.text);
         if !text.trim().is_empty() {
             let text = short(text.trim(), TEXT);
             self.last_text.clone_from(&text);
-            heard.said.push(Said::Text { text });
+            heard.said.push(AgentEvent::Text { text });
         }
     }
 
-    fn tool(&mut self, new: bool, call: ToolCall, heard: &mut Heard) {
+    fn tool(&mut self, new: bool, call: ToolCall, heard: &mut Reaction) {
         let key = call.tool_call_id.clone();
         if !self.tools.contains_key(&key) {
-            self.spent.speaks();
+            self.usage.speaks();
         }
         let status = call.status.clone();
         let words = call
@@ -605,7 +616,7 @@ impl Client {
             return;
         };
         let ended = matches!(status.as_deref(), Some("completed" | "failed"));
-        // Some say first that there is a tool, and then what it is about.
+        // Some agents announce a tool first, and send its input later.
         if !new || ended || !detail(&tool.call).is_empty() {
             tell(tool, heard);
         }
@@ -614,7 +625,7 @@ impl Client {
         }
         let failed = status.as_deref() == Some("failed");
         if !tool.denied {
-            heard.said.push(Said::ToolDone {
+            heard.said.push(AgentEvent::ToolDone {
                 name: shown_name(&tool.call),
                 failed,
                 detail: match failed {
@@ -624,12 +635,12 @@ impl Client {
             });
         }
         self.forget(&key);
-        self.spent.listens();
+        self.usage.listens();
         self.tell_usage(heard);
     }
 
-    /// What is known of a tool, and what is said of it now.
-    fn merge(&mut self, call: ToolCall, heard: &mut Heard) {
+    /// Merges new information about a tool into what is known.
+    fn merge(&mut self, call: ToolCall, heard: &mut Reaction) {
         let key = call.tool_call_id.clone();
         let tool = self.tools.entry(key.clone()).or_insert_with(|| Tool {
             call: ToolCall::of(&key),
@@ -647,10 +658,10 @@ impl Client {
         known.meta = call.meta.or(known.meta.take());
         let before = std::mem::replace(&mut tool.weight, size_of::<Tool>() + known.weight());
         self.remembered = self.remembered.saturating_sub(before).saturating_add(tool.weight);
-        // One of which only a part is known cannot be judged: better nothing is.
+        // A tool that is only partly known cannot be judged: forget all of it.
         if self.remembered > REMEMBERED {
             self.forget(&key);
-            heard.said.push(Said::Unknown {
+            heard.said.push(AgentEvent::Unknown {
                 line: format!("a tool beyond {} MB of them", REMEMBERED >> 20),
             });
         }
@@ -662,11 +673,11 @@ impl Client {
         }
     }
 
-    fn tell_usage(&mut self, heard: &mut Heard) {
-        let said = Said::Usage {
-            tokens: self.spent.tokens(),
-            cost_usd: self.spent.usd(),
-            turns: self.spent.turns(),
+    fn tell_usage(&mut self, heard: &mut Reaction) {
+        let said = AgentEvent::Usage {
+            tokens: self.usage.tokens(),
+            cost_usd: self.usage.usd(),
+            turns: self.usage.turns(),
             meter: None,
         };
         if self.told.as_ref() != Some(&said) {
@@ -677,9 +688,9 @@ impl Client {
 }
 
 impl Listener for Client {
-    fn line(&mut self, line: &[u8], ask: &mut dyn Ask) -> Heard {
+    fn line(&mut self, line: &[u8], ask: &mut dyn Ask) -> Reaction {
         let line = line.trim_ascii();
-        let mut heard = Heard::default();
+        let mut heard = Reaction::default();
         if line.is_empty() {
             return heard;
         }
@@ -710,8 +721,8 @@ impl Listener for Client {
         }
     }
 
-    fn end(&mut self) -> Vec<Said> {
-        let mut heard = Heard::default();
+    fn end(&mut self) -> Vec<AgentEvent> {
+        let mut heard = Reaction::default();
         if self.awaited != Awaited::Nothing {
             self.flush(&mut heard);
             let text = match self.awaited {
@@ -724,23 +735,29 @@ impl Listener for Client {
     }
 }
 
-fn unknown(line: &[u8]) -> Said {
-    Said::Unknown {
+/// The method and parameters that set an option of a session.
+fn set_option(session: &str, option: &wire::ConfigOption, value: &str) -> (&'static str, Value) {
+    let params = json!({ "sessionId": session, "configId": option.id, "value": value });
+    ("session/set_config_option", params)
+}
+
+fn unknown(line: &[u8]) -> AgentEvent {
+    AgentEvent::Unknown {
         line: short_bytes(line, UNKNOWN),
     }
 }
 
-/// That a tool is used is told once.
-fn tell(tool: &mut Tool, heard: &mut Heard) {
+/// Reports the use of a tool once.
+fn tell(tool: &mut Tool, heard: &mut Reaction) {
     if !std::mem::replace(&mut tool.told, true) {
-        heard.said.push(Said::Tool {
+        heard.said.push(AgentEvent::Tool {
             name: shown_name(&tool.call),
             detail: detail(&tool.call),
         });
     }
 }
 
-/// The agent's own name of a tool. Claude's says it in a place of its own.
+/// The agent's own name of a tool. Claude sends it in a field of its own.
 fn own_name(call: &ToolCall) -> Option<&str> {
     let meta = call.meta.as_ref();
     let claude = meta.and_then(|meta| meta.get("claudeCode")?.get("toolName")?.as_str());
@@ -752,7 +769,7 @@ fn shown_name(call: &ToolCall) -> String {
     short(name, NAME)
 }
 
-/// What it is used on: places, a command, or what a person is shown.
+/// The object of the tool: paths, a command, or the title for people.
 fn detail(call: &ToolCall) -> String {
     let places: Vec<String> = call
         .locations
@@ -776,8 +793,8 @@ fn detail(call: &ToolCall) -> String {
     short(text.trim().lines().next().unwrap_or_default(), DETAIL)
 }
 
-/// How far its plan has come.
-fn plan(plan: &wire::Plan, heard: &mut Heard) {
+/// Reports the progress of the agent's plan.
+fn plan(plan: &wire::PlanUpdate, heard: &mut Reaction) {
     let done = plan
         .entries
         .iter()
@@ -787,13 +804,13 @@ fn plan(plan: &wire::Plan, heard: &mut Heard) {
     let now = now
         .map(|entry| short(entry.content.trim(), DETAIL))
         .unwrap_or_default();
-    heard.said.push(Said::Tool {
+    heard.said.push(AgentEvent::Tool {
         name: "plan".to_owned(),
         detail: format!("{done} of {} done; {now}", plan.entries.len()),
     });
 }
 
-/// The words of what a tool came to.
+/// The text of a tool's result.
 fn plain(content: &[wire::ToolContent]) -> String {
     let texts = content.iter().filter_map(|part| match part {
         wire::ToolContent::Content { content } => content.get("text")?.as_str(),

@@ -1,65 +1,70 @@
-//! What Codex prints becomes what agents say.
+//! Turns the output of Codex into events.
 //!
-//! Format, one JSON object a line: `thread.started` with its id, `turn.started`, `item.started`, `item.updated` and
-//! `item.completed` with an item (`agent_message`, `command_execution`, `file_change`, `mcp_tool_call`, `web_search`, `reasoning`, `todo_list`,
-//! `error`), at the end `turn.completed` with tokens or `turn.failed` with words, and `error` for what went wrong on the way.
+//! Format, one JSON object per line:
+//!
+//! - `thread.started` with its id, `turn.started`;
+//! - `item.started`, `item.updated` and `item.completed` with an item: `agent_message`, `command_execution`,
+//!   `file_change`, `mcp_tool_call`, `web_search`, `reasoning`, `todo_list`, `error`;
+//! - at the end `turn.completed` with tokens or `turn.failed` with a message;
+//! - `error` for a problem on the way.
 //!
 //! What must hold:
 //!
-//! - a line that names another thread than the first one changes nothing;
-//! - a turn, as it is counted here, is what the model said at once: words and tools up to the first tool that came back. Tools
-//!   it asked for together and that run one after the other count as several;
-//! - the last words before an end without a result count: one that was ended while it tried to reach the model failed for
-//!   that reason.
+//! - a line that names a thread other than the first one has no effect;
+//! - a turn is counted as one answer of the model: text and tools up to the first tool result. Tools that the model
+//!   called together and that run one after the other count as several turns;
+//! - if the agent ends without a result while it tries to reach the model, that error is its verdict.
 
 use std::collections::HashSet;
 
 use jit_os::clock;
-use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde::Deserialize;
 
-use super::super::event::{Meter, Said, Verdict};
-use super::super::price::{self, Price};
-use super::super::{Ask, Heard, Listener, short, short_bytes};
-use crate::denials as refused;
-use crate::runner::job::Job;
+use crate::ask::Ask;
+use crate::event::{AgentEvent, AgentVerdict, Meter};
+use crate::job::Job;
+use crate::listener::{Listener, Reaction};
+use crate::model_errors;
+use crate::price::{self, Price};
+use crate::text::{short, short_bytes};
+use crate::token_count::count;
 
-/// Characters of words, of what a tool is used on, of a line that is not understood.
+/// Maximum characters of a text, of a tool's detail, of a line that was not understood.
 const TEXT: usize = 2_000;
 const DETAIL: usize = 300;
 const UNKNOWN: usize = 500;
-/// Ids of tools in use that are remembered.
+/// Maximum number of running tools that are remembered.
 const REMEMBERED: usize = 10_000;
-/// A longer id of a tool is not remembered.
+/// Maximum bytes of a tool's id that is remembered.
 const LONGEST_ID: usize = 200;
 
 #[derive(Debug)]
-pub struct Stream {
+pub struct CodexListener {
     thread: Option<String>,
     model: Option<String>,
     price: Option<Price>,
     before: Meter,
     meter: Option<Meter>,
     turns: u64,
-    /// What comes next from the model is another turn.
+    /// The next output of the model starts a new turn.
     anew: bool,
-    /// Ids of tools that were said to be used.
+    /// Ids of tools whose use was reported.
     tools: HashSet<String>,
     denials: u32,
-    /// Its last words.
+    /// Its last text.
     words: String,
-    /// What went wrong last, with nothing after it that went well.
+    /// The last error, if nothing succeeded after it.
     trouble: Option<String>,
     ended: bool,
 }
 
 #[derive(Deserialize)]
-struct Event {
+struct CodexEvent {
     #[serde(rename = "type")]
     kind: String,
     thread_id: Option<String>,
-    item: Option<Item>,
-    usage: Option<Usage>,
+    item: Option<CodexItem>,
+    usage: Option<CodexUsage>,
     message: Option<String>,
     error: Option<Failed>,
 }
@@ -71,7 +76,7 @@ struct Failed {
 }
 
 #[derive(Deserialize)]
-struct Item {
+struct CodexItem {
     #[serde(default)]
     id: String,
     #[serde(rename = "type", default)]
@@ -88,7 +93,7 @@ struct Item {
     #[serde(default)]
     status: String,
     #[serde(default)]
-    changes: Vec<Change>,
+    changes: Vec<FileChange>,
     #[serde(default)]
     server: String,
     #[serde(default)]
@@ -98,13 +103,13 @@ struct Item {
 }
 
 #[derive(Deserialize)]
-struct Change {
+struct FileChange {
     #[serde(default)]
     path: String,
 }
 
 #[derive(Deserialize)]
-struct Usage {
+struct CodexUsage {
     #[serde(default, deserialize_with = "count")]
     input_tokens: u64,
     #[serde(default, deserialize_with = "count")]
@@ -113,20 +118,8 @@ struct Usage {
     output_tokens: u64,
 }
 
-/// A number of tokens, whatever stands there: less than none is none.
-pub fn count<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    Ok(match Value::deserialize(from)? {
-        Value::Number(number) => match number.as_u64() {
-            Some(count) => count,
-            // As large as can be, where it is larger.
-            None => number.as_f64().map_or(0, |count| count as u64),
-        },
-        _ => 0,
-    })
-}
-
-impl Item {
-    /// Its name and what is most telling about it, if it is a tool.
+impl CodexItem {
+    /// The name and the most telling field, if the item is a tool.
     fn tool(&self) -> Option<(String, String)> {
         let line = |text: &str| short(text.trim().lines().next().unwrap_or_default(), DETAIL);
         Some(match self.kind.as_str() {
@@ -155,7 +148,7 @@ impl Item {
     }
 }
 
-impl Stream {
+impl CodexListener {
     pub fn of(job: &Job) -> Self {
         Self {
             thread: None,
@@ -173,7 +166,7 @@ impl Stream {
         }
     }
 
-    fn event(&mut self, event: Event, line: &[u8], said: &mut Vec<Said>) {
+    fn event(&mut self, event: CodexEvent, line: &[u8], said: &mut Vec<AgentEvent>) {
         let foreign = match (&self.thread, &event.thread_id) {
             (Some(own), Some(named)) => own != named,
             _ => false,
@@ -198,19 +191,19 @@ impl Stream {
         }
     }
 
-    fn started(&mut self, id: Option<String>, said: &mut Vec<Said>) {
+    fn started(&mut self, id: Option<String>, said: &mut Vec<AgentEvent>) {
         if self.thread.is_some() || id.is_none() {
             return;
         }
         self.thread = id.map(|id| short(&id, 100));
-        said.push(Said::Started {
+        said.push(AgentEvent::Started {
             session_id: self.thread.clone(),
             model: self.model.clone(),
         });
     }
 
-    /// Something of the model's.
-    fn model_spoke(&mut self, said: &mut Vec<Said>) {
+    /// The model sent text or called a tool.
+    fn model_spoke(&mut self, said: &mut Vec<AgentEvent>) {
         self.trouble = None;
         if std::mem::take(&mut self.anew) {
             self.turns += 1;
@@ -218,20 +211,20 @@ impl Stream {
         }
     }
 
-    fn begun(&mut self, item: &Item, said: &mut Vec<Said>) {
+    fn begun(&mut self, item: &CodexItem, said: &mut Vec<AgentEvent>) {
         let Some((name, detail)) = item.tool() else { return };
         self.model_spoke(said);
         if self.tools.len() < REMEMBERED && item.id.len() <= LONGEST_ID {
             self.tools.insert(item.id.clone());
         }
-        said.push(Said::Tool { name, detail });
+        said.push(AgentEvent::Tool { name, detail });
     }
 
-    fn done(&mut self, item: &Item, said: &mut Vec<Said>) {
+    fn done(&mut self, item: &CodexItem, said: &mut Vec<AgentEvent>) {
         if let Some((name, detail)) = item.tool() {
             if !self.tools.remove(&item.id) {
                 self.model_spoke(said);
-                said.push(Said::Tool {
+                said.push(AgentEvent::Tool {
                     name: name.clone(),
                     detail,
                 });
@@ -240,12 +233,12 @@ impl Stream {
             return match item.status.as_str() {
                 "declined" => {
                     self.denials = self.denials.saturating_add(1);
-                    said.push(Said::Denied {
+                    said.push(AgentEvent::Denied {
                         name,
                         reason: short(item.aggregated_output.trim(), DETAIL),
                     });
                 }
-                _ => said.push(Said::ToolDone {
+                _ => said.push(AgentEvent::ToolDone {
                     name,
                     failed: item.failed(),
                     detail: match item.failed() {
@@ -259,22 +252,22 @@ impl Stream {
             "agent_message" | "plan" => {
                 self.model_spoke(said);
                 self.words = short(item.text.trim(), TEXT);
-                said.push(Said::Text {
+                said.push(AgentEvent::Text {
                     text: self.words.clone(),
                 });
             }
-            // What went wrong without an end.
-            "error" => said.push(Said::Text {
+            // A problem that does not end the turn.
+            "error" => said.push(AgentEvent::Text {
                 text: short(item.message.trim(), TEXT),
             }),
             _ => {}
         }
     }
 
-    fn troubled(&mut self, message: String, said: &mut Vec<Said>) {
+    fn troubled(&mut self, message: String, said: &mut Vec<AgentEvent>) {
         if let Some((number, why)) = retry(&message) {
-            said.push(Said::Retrying {
-                why: refused::verdict(why, clock::wall_ms()).reason,
+            said.push(AgentEvent::Retrying {
+                why: model_errors::classify(why, clock::wall_ms()).reason,
                 attempt: number,
                 delay_ms: 0,
             });
@@ -282,7 +275,7 @@ impl Stream {
         self.trouble = Some(message);
     }
 
-    fn used(&mut self, usage: Option<Usage>, said: &mut Vec<Said>) {
+    fn used(&mut self, usage: Option<CodexUsage>, said: &mut Vec<AgentEvent>) {
         if let Some(usage) = usage {
             self.meter = Some(Meter {
                 input: usage.input_tokens,
@@ -293,9 +286,9 @@ impl Stream {
         }
     }
 
-    fn tell_usage(&self, said: &mut Vec<Said>) {
+    fn tell_usage(&self, said: &mut Vec<AgentEvent>) {
         let used = self.meter.map(|meter| meter.since(self.before));
-        said.push(Said::Usage {
+        said.push(AgentEvent::Usage {
             tokens: used.unwrap_or_default().tokens(),
             cost_usd: used.and_then(|used| Some(self.price.as_ref()?.of(used))),
             turns: self.turns,
@@ -303,45 +296,45 @@ impl Stream {
         });
     }
 
-    fn completed(&mut self, usage: Option<Usage>, said: &mut Vec<Said>) {
+    fn completed(&mut self, usage: Option<CodexUsage>, said: &mut Vec<AgentEvent>) {
         self.used(usage, said);
         self.ended = true;
-        said.push(Said::Result {
-            verdict: Verdict {
+        said.push(AgentEvent::Result {
+            verdict: AgentVerdict {
                 reason: "completed".to_owned(),
                 text: self.words.clone(),
                 session_id: self.thread.clone(),
                 denials: self.denials,
-                ..Verdict::default()
+                ..AgentVerdict::default()
             },
         });
     }
 
-    fn failed(&mut self, words: &str, said: &mut Vec<Said>) {
+    fn failed(&mut self, words: &str, said: &mut Vec<AgentEvent>) {
         self.ended = true;
         let verdict = self.refusal(words);
-        said.push(Said::Result { verdict });
+        said.push(AgentEvent::Result { verdict });
     }
 
-    fn refusal(&self, words: &str) -> Verdict {
+    fn refusal(&self, words: &str) -> AgentVerdict {
         let words = match words.trim() {
             "" => self.trouble.as_deref().unwrap_or_default(),
             words => words,
         };
-        Verdict {
+        AgentVerdict {
             session_id: self.thread.clone(),
             denials: self.denials,
-            ..refused::verdict(words, clock::wall_ms())
+            ..model_errors::classify(words, clock::wall_ms())
         }
     }
 }
 
-impl Listener for Stream {
-    fn line(&mut self, line: &[u8], _: &mut dyn Ask) -> Heard {
+impl Listener for CodexListener {
+    fn line(&mut self, line: &[u8], _: &mut dyn Ask) -> Reaction {
         let line = line.trim_ascii();
-        let mut heard = Heard::default();
+        let mut heard = Reaction::default();
         if !line.is_empty() {
-            match serde_json::from_slice::<Event>(line) {
+            match serde_json::from_slice::<CodexEvent>(line) {
                 Ok(event) => self.event(event, line, &mut heard.said),
                 Err(_) => heard.said.push(unknown(line)),
             }
@@ -349,7 +342,7 @@ impl Listener for Stream {
         heard
     }
 
-    fn end(&mut self) -> Vec<Said> {
+    fn end(&mut self) -> Vec<AgentEvent> {
         let mut said = Vec::new();
         if let (false, Some(words)) = (self.ended, self.trouble.clone()) {
             self.failed(&words, &mut said);
@@ -357,11 +350,11 @@ impl Listener for Stream {
         said
     }
 
-    fn exited(&mut self, code: Option<i32>, stderr: &str) -> Option<Verdict> {
+    fn exited(&mut self, code: Option<i32>, stderr: &str) -> Option<AgentVerdict> {
         if code.is_none_or(|code| code == 0) {
             return None;
         }
-        // After its error it prints where in the program it happened.
+        // The lines after the error are a backtrace.
         let words = stderr.lines().find_map(|line| line.strip_prefix("Error: "))?;
         let mut verdict = self.refusal(words);
         if words.contains("no rollout found") {
@@ -371,15 +364,15 @@ impl Listener for Stream {
     }
 }
 
-/// `Reconnecting... 2/5 (why)`: which time it is, and why.
+/// `Reconnecting... 2/5 (why)`: the number of the attempt, and the rest.
 fn retry(message: &str) -> Option<(u32, &str)> {
     let rest = message.strip_prefix("Reconnecting...")?.trim_start();
     let (number, rest) = rest.split_once('/')?;
     Some((number.parse().ok()?, rest))
 }
 
-fn unknown(line: &[u8]) -> Said {
-    Said::Unknown {
+fn unknown(line: &[u8]) -> AgentEvent {
+    AgentEvent::Unknown {
         line: short_bytes(line, UNKNOWN),
     }
 }

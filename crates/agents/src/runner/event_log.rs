@@ -1,7 +1,10 @@
-//! What an agent said, written down as it comes: `events.jsonl`.
+//! Writes the events of an agent to `events.jsonl`.
 //!
-//! What must hold: lines are written whole, as many at once as were heard at once, so that readers see whole lines but for
-//! the last; the file stays small whatever is said (words are left out first, what counts is kept longer); a full disk loses lines and nothing else.
+//! What must hold:
+//!
+//! - lines are written whole and in batches, so that readers see complete lines except for the last one;
+//! - the size of the file is bounded: text is dropped first, usage and results are kept longer;
+//! - a full disk loses events and has no other effect.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -10,37 +13,37 @@ use std::sync::Arc;
 
 use jit_os::{clock, file};
 
-use super::redact::Redactor;
-use crate::event::{Line, Said};
+use crate::event::{AgentEvent, EventLine};
+use crate::redact::Redactor;
 
-/// Up to here everything is kept.
+/// Up to this size everything is kept.
 const WORDS: u64 = 12 << 20;
-/// Up to here what is not mere words, and after it only results and notes.
+/// Up to this size everything but text is kept, above it only results and notes.
 const ALL: u64 = 20 << 20;
-/// Notes are ours, and bounded by what can happen; results are the agent's.
+/// Nothing is kept above this size. Notes are few, but results come from the agent.
 const EVER: u64 = 24 << 20;
-/// So much is not kept back any longer.
+/// Bytes in memory that cause a write.
 const BATCH: usize = 64 << 10;
-/// The most of one line, in bytes.
+/// Maximum bytes of one line.
 const LONGEST: usize = 256 << 10;
 
 #[derive(Debug)]
-pub struct Record {
+pub struct EventLog {
     path: PathBuf,
     file: Option<File>,
     len: u64,
-    /// Lines that were said and not written yet.
+    /// Lines that are not written yet.
     waiting: Vec<u8>,
-    /// The last write left half a line.
+    /// The last write ended within a line.
     torn: bool,
     /// Lines that could not be written.
     pub lost: u64,
-    /// Lines that were left out to keep the file small.
+    /// Lines that were dropped to limit the size.
     left_out: u64,
     redactor: Arc<Redactor>,
 }
 
-impl Record {
+impl EventLog {
     pub fn new(path: &Path, redactor: Arc<Redactor>) -> Self {
         Self {
             path: path.to_owned(),
@@ -54,16 +57,19 @@ impl Record {
         }
     }
 
-    /// What may be written down and counted. For everything that [`Record::say`] is given.
-    pub fn redact(&self, said: &mut Said) {
+    /// Removes secrets. Must be called for every event before [`EventLog::say`].
+    pub fn redact(&self, said: &mut AgentEvent) {
         self.redactor.clean_said(said);
     }
 
-    /// Written down at the next [`Record::flush`].
-    pub fn say(&mut self, said: Said) {
+    /// Adds an event. It is written at the next [`EventLog::flush`].
+    pub fn say(&mut self, said: AgentEvent) {
         let most = match said {
-            Said::Text { .. } | Said::Tool { .. } | Said::ToolDone { .. } | Said::Unknown { .. } => WORDS,
-            Said::Result { .. } | Said::Note { .. } => EVER,
+            AgentEvent::Text { .. }
+            | AgentEvent::Tool { .. }
+            | AgentEvent::ToolDone { .. }
+            | AgentEvent::Unknown { .. } => WORDS,
+            AgentEvent::Result { .. } | AgentEvent::Note { .. } => EVER,
             _ => ALL,
         };
         if self.len + self.waiting.len() as u64 >= most {
@@ -73,7 +79,7 @@ impl Record {
             }
             return;
         }
-        let line = Line {
+        let line = EventLine {
             at: clock::wall_ms(),
             said,
         };
@@ -91,7 +97,7 @@ impl Record {
         }
     }
 
-    /// Writes down what was said.
+    /// Writes the pending lines.
     pub fn flush(&mut self) {
         if self.waiting.is_empty() {
             return;
@@ -106,13 +112,13 @@ impl Record {
     }
 
     pub fn note(&mut self, text: &str) {
-        self.say(Said::Note {
+        self.say(AgentEvent::Note {
             text: self.redactor.clean(text).into_owned(),
         });
         self.flush();
     }
 
-    /// Says how many bytes were written; of less than all the end may be half a line.
+    /// Returns the number of bytes written. If it is less than all, the end may be within a line.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.file.is_none() {
             match file::create_like_parent(&self.path) {
@@ -127,7 +133,7 @@ impl Record {
             self.torn = false;
             self.len += 1;
         }
-        // Written by hand: of half a line it must be known that it is there.
+        // Not `write_all`: after an error we need to know whether part of a line was written.
         let count = loop {
             match file.write(bytes) {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -137,13 +143,5 @@ impl Record {
         self.len += count as u64;
         self.torn = count > 0 && bytes.get(count - 1) != Some(&b'\n');
         Ok(count)
-    }
-}
-
-/// At most so many characters of a text, and a sign that there was more.
-pub fn shortened(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
     }
 }

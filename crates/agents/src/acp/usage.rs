@@ -1,7 +1,7 @@
-//! What an attempt has used, from what an agent says of its turns and of its session (G9).
+//! The usage of an attempt, from the agent's reports about turns and its session (G9).
 //!
-//! What must hold: nothing is less than nothing, nothing is taken back, nothing overflows; what a session had cost before it was
-//! gone on with is not this attempt's.
+//! What must hold: values never become negative, never decrease and never overflow; the cost of a resumed session
+//! before this attempt does not count.
 
 use jit_core::model::cost::{Tokens, Usd};
 use serde_json::Value;
@@ -9,21 +9,21 @@ use serde_json::Value;
 use super::wire::{Cost, Prompted, TurnUsage};
 
 #[derive(Debug, Default)]
-pub struct Spent {
+pub struct AcpUsage {
     resumed: bool,
-    /// What the session had cost when this attempt began, if that is known.
+    /// The cost of the session when this attempt began, if known.
     before: Option<Usd>,
     cost: Option<Usd>,
-    /// Of the turns that have ended.
+    /// Of completed turns.
     tokens: Tokens,
-    /// The largest that the conversation was in this turn: at least so much went through the model.
+    /// The largest size of the conversation in this turn: at least so many tokens went through the model.
     context: u64,
     turns: u64,
-    /// The model is at it; what comes next is not a new turn of it.
+    /// The model is answering; its next message does not start a new turn.
     speaking: bool,
 }
 
-impl Spent {
+impl AcpUsage {
     pub fn new(resumed: bool, before: Option<Usd>) -> Self {
         Self {
             resumed,
@@ -32,25 +32,25 @@ impl Spent {
         }
     }
 
-    /// Before the first word of this attempt was said.
+    /// A cost that was reported before the prompt of this attempt.
     pub fn began(&mut self, cost: &Cost) {
         if let Some(usd) = dollars(cost) {
             self.before = Some(usd);
         }
     }
 
-    /// A session's cost is all that it ever cost.
+    /// The reported cost is that of the whole session.
     pub fn cost(&mut self, cost: &Cost) {
         let Some(all) = dollars(cost) else { return };
         let before = match (self.resumed, self.before) {
             (false, _) => Usd(0),
-            // It has begun to count anew.
+            // The agent's counter was reset.
             (true, Some(before)) if all < before => {
                 self.before = Some(Usd(0));
                 Usd(0)
             }
             (true, Some(before)) => before,
-            // Another attempt's may be in it.
+            // It may include other attempts.
             (true, None) => return,
         };
         let own = Usd(all.0.saturating_sub(before.0));
@@ -61,7 +61,7 @@ impl Spent {
         self.context = self.context.max(used);
     }
 
-    /// The model said something or called a tool.
+    /// The model sent text or called a tool.
     pub fn speaks(&mut self) {
         if !self.speaking {
             self.speaking = true;
@@ -69,7 +69,7 @@ impl Spent {
         }
     }
 
-    /// A tool came back: the model is asked again.
+    /// A tool returned: the model is called again.
     pub fn listens(&mut self) {
         self.speaking = false;
     }
@@ -86,7 +86,7 @@ impl Spent {
             },
             None => Tokens::default(),
         };
-        // It was more than it says, if the conversation was.
+        // A turn used at least as many tokens as the conversation has.
         let turn = match turn.total() < self.least().total() {
             true => self.least(),
             false => turn,
@@ -116,13 +116,13 @@ impl Spent {
     }
 }
 
-/// Nothing that is no amount of dollars.
+/// `None` if it is not an amount in dollars.
 fn dollars(cost: &Cost) -> Option<Usd> {
     let fine = cost.amount.is_finite() && cost.amount < 1e12 && cost.currency.eq_ignore_ascii_case("usd");
     fine.then(|| Usd((cost.amount.max(0.0) * 1e6).round() as u64))
 }
 
-/// How Gemini CLI says it.
+/// The format of Gemini CLI.
 fn quota(meta: &Value) -> Option<TurnUsage> {
     let count = meta.get("quota")?.get("token_count")?;
     let number = |name: &str| count.get(name).and_then(Value::as_u64).unwrap_or_default();

@@ -1,18 +1,19 @@
-//! What it means when a model was not to be had, where an agent only has words for it.
+//! Classifies a failure of the model from an error message, for agents that report only a message.
 //!
-//! What must hold: the words may be anything, for they quote whoever runs the model. They can make an attempt a failure of
-//! one kind or another; nothing in them makes it a success. Times in them are read by [`limit`].
+//! What must hold: the message may contain anything, because it quotes the model provider. It decides the kind of
+//! failure; no message makes an attempt a success. [`rate_limit`] reads times.
 //!
-//! Limitations: other languages than English are not understood.
+//! Limitations: English only.
 
-use super::event::{Limited, Verdict};
-use super::{limit, short};
+use crate::event::{AgentVerdict, Limited};
+use crate::rate_limit;
+use crate::text::short;
 
-/// Characters of words that are kept.
+/// Characters of the message that are kept.
 const TEXT: usize = 2_000;
-/// What is looked at.
+/// Characters of the message that are read.
 const LOOKED_AT: usize = 16_000;
-/// Whoever asked is not let in.
+/// Messages about missing or wrong credentials.
 const STRANGER: &[&str] = &[
     "unauthorized",
     "unauthenticated",
@@ -28,7 +29,7 @@ const STRANGER: &[&str] = &[
     "permission_denied",
     "access token",
 ];
-/// Passes by itself.
+/// Messages about problems that pass by themselves.
 const BROKEN: &[&str] = &[
     "stream disconnected",
     "stream closed",
@@ -42,13 +43,13 @@ const BROKEN: &[&str] = &[
     "socket hang up",
 ];
 
-/// A failure that an agent tells in these words. `now` is the wall clock, in milliseconds.
-pub fn verdict(text: &str, now: i64) -> Verdict {
-    with_status(text, None, now)
+/// The verdict for a failure with this message. `now` is the wall clock, in milliseconds.
+pub fn classify(text: &str, now: i64) -> AgentVerdict {
+    classify_with_status(text, None, now)
 }
 
-/// The same, where the HTTP status is told beside the words.
-pub fn with_status(text: &str, told: Option<u16>, now: i64) -> Verdict {
+/// The same, if the agent reports the HTTP status beside the message.
+pub fn classify_with_status(text: &str, told: Option<u16>, now: i64) -> AgentVerdict {
     let head: String = text.chars().take(LOOKED_AT).collect();
     let low = head.to_lowercase();
     let status = told.or_else(|| status(&low));
@@ -56,14 +57,14 @@ pub fn with_status(text: &str, told: Option<u16>, now: i64) -> Verdict {
     let limited = match status {
         Some(429 | 529) => true,
         Some(400..=499) => false,
-        _ => limit::is_limit(&head),
+        _ => rate_limit::is_limit(&head),
     };
     let stranger = matches!(status, Some(401 | 403)) || (status.is_none() && says(STRANGER));
     let passes = match status {
         Some(status) => matches!(status, 408 | 429 | 500..=599),
         None => says(BROKEN),
     };
-    Verdict {
+    AgentVerdict {
         is_error: true,
         reason: match (limited, stranger, status) {
             (true, ..) => "rate_limit",
@@ -77,13 +78,13 @@ pub fn with_status(text: &str, told: Option<u16>, now: i64) -> Verdict {
         api_status: status,
         retryable: limited || (passes && !stranger),
         limited: limited.then(|| Limited {
-            until: limit::until(&head, now),
+            until: rate_limit::until(&head, now),
         }),
-        ..Verdict::default()
+        ..AgentVerdict::default()
     }
 }
 
-/// The HTTP status that is named as one.
+/// The HTTP status in a message.
 fn status(low: &str) -> Option<u16> {
     for word in ["status", "code", "http", "api error"] {
         let mut rest = low;
@@ -180,7 +181,7 @@ mod tests {
             ("", "error", None, false),
             ("exit status 1, code 7, http 200", "error", None, false),
         ] {
-            let verdict = verdict(text, NOW);
+            let verdict = classify(text, NOW);
             assert!(verdict.is_error);
             assert_eq!(
                 (verdict.reason.as_str(), verdict.api_status, verdict.retryable),
@@ -213,7 +214,7 @@ mod tests {
             ("usage limit, try again in 0 seconds", None),
             ("usage limit, try again in 1..2 seconds", None),
         ] {
-            let limited = verdict(text, NOW).limited.expect(text);
+            let limited = classify(text, NOW).limited.expect(text);
             assert_eq!(limited.until.map(|at| at - NOW), ms, "{text}");
         }
     }

@@ -1,4 +1,4 @@
-//! The files by which a shim and everybody else understand each other.
+//! The files that the shim and other processes exchange: [`Job`], [`Stop`] and [`Exit`].
 
 use std::path::PathBuf;
 
@@ -8,40 +8,40 @@ use jit_core::model::plan::Settings;
 use jit_core::model::unit::Artifact;
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Meter, Verdict};
+use crate::event::{AgentVerdict, Meter};
 use crate::price::Price;
 
-/// What a shim is to do. Holds no secret: those come with the environment the shim is started in.
+/// The task of one attempt: `job.json`. Holds no secrets: those are in the environment of the shim.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     pub unit: UnitId,
     pub attempt: u32,
     /// `claude`, `command`, …
     pub agent: String,
-    /// Who it is in claims, locks and commits.
+    /// The agent's identity in claims, locks and commits.
     pub worker: AgentId,
     pub dir: PathBuf,
-    /// The file with what the agent is told: `prompt.md` of the attempt's folder, from the root.
+    /// The file with the prompt: `prompt.md` in the attempt's folder, as an absolute path.
     #[serde(default)]
     pub prompt_file: PathBuf,
-    /// Program and arguments, for `command` and `acp`; the program alone, for the others, if it is not the usual one.
+    /// For `command` and `acp`: program and arguments. For other agents: the program, if it is not the default one.
     #[serde(default)]
     pub command: Vec<String>,
-    /// `JIT_*` and what the unit's environment has besides.
+    /// `JIT_*` and the variables of the unit's environment.
     pub vars: Vec<(String, String)>,
-    /// The agent's own session: chosen beforehand, so that it is known even if nobody hears of it.
+    /// The id of the agent's session. jit chooses it in advance, so that it is known even if the agent never reports
+    /// it.
     pub session: Option<String>,
-    /// The session of an earlier attempt to go on with.
+    /// The session of an earlier attempt to resume.
     #[serde(default)]
     pub resume: Option<Resume>,
-    /// What the session that is gone on with had cost by then, for agents that add up over sessions and do not say from
-    /// where.
+    /// The cost of the resumed session so far, for agents that report a total over all sessions without its start.
     #[serde(default)]
     pub cost_before: Option<Usd>,
-    /// What the session's own counter of tokens showed by then, for agents that have one.
+    /// The token counter of the resumed session, for agents that have one.
     #[serde(default)]
     pub meter_before: Option<Meter>,
-    /// What models cost, for agents that do not say it.
+    /// Model prices, for agents that do not report their cost.
     #[serde(default)]
     pub prices: Vec<Price>,
     #[serde(default)]
@@ -50,7 +50,7 @@ pub struct Job {
     pub allowed_tools: Vec<String>,
     #[serde(default)]
     pub permission_mode: Option<String>,
-    /// One answer at the end instead of a conversation.
+    /// One answer at the end instead of a two-way conversation.
     #[serde(default)]
     pub one_shot: bool,
     #[serde(default)]
@@ -60,28 +60,28 @@ pub struct Job {
     #[serde(default)]
     pub budget_tokens: Option<u64>,
     pub timeout_secs: u64,
-    /// Silent and without any work of the processor for so long, it counts as hung.
+    /// The agent counts as hung after this many seconds without output and without CPU use.
     pub idle_secs: u64,
-    /// How long it may live on after its result.
+    /// Seconds that the agent may continue after its result.
     pub linger_secs: u64,
-    /// Between the polite signal and the other one.
+    /// Seconds between SIGTERM and SIGKILL.
     pub grace_secs: u64,
-    /// What must be there when it has ended.
+    /// Files that must exist when the agent has exited.
     #[serde(default)]
     pub artifacts: Vec<Artifact>,
-    /// What must succeed in its worktree when it has ended.
+    /// Commands that must succeed in its worktree when the agent has exited.
     #[serde(default)]
     pub validate: Vec<String>,
-    /// Where it may write, seen from `dir`; none: anywhere in it.
+    /// Paths that the agent may write, relative to `dir`. Empty: all of `dir`.
     #[serde(default)]
     pub writes: Vec<String>,
-    /// The words of whoever started it, for whoever goes on.
+    /// The text of the person or program that dispatched the unit, kept for later attempts.
     #[serde(default)]
     pub task: Option<String>,
-    /// The file they came from, from the root, if it was one.
+    /// The absolute path of the file that `task` came from, if it was a file.
     #[serde(default)]
     pub task_file: Option<PathBuf>,
-    /// How whoever started it wanted it to be run, without what the configuration adds.
+    /// The settings that were requested for this dispatch, without those from the configuration.
     #[serde(default)]
     pub asked: Settings,
 }
@@ -89,30 +89,30 @@ pub struct Job {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resume {
     pub session: String,
-    /// Leaves that session as it is and begins a new one from it.
+    /// Starts a new session from it and leaves the old one unchanged.
     pub fork: bool,
 }
 
-/// Why an agent is to end.
+/// The reason to stop an agent: `stop`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stop {
     pub by: String,
     pub reason: String,
 }
 
-/// How an attempt ended.
+/// The end of an attempt: `exit.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Exit {
-    pub end: End,
+    pub end: AttemptEnd,
     pub exit_code: Option<i32>,
     pub signal: Option<i32>,
-    /// What the agent said about its end, if it did.
+    /// The agent's own report of how it ended, if there was one.
     #[serde(default)]
-    pub verdict: Option<Verdict>,
-    /// Its session, as it said itself.
+    pub verdict: Option<AgentVerdict>,
+    /// The session id that the agent reported.
     #[serde(default)]
     pub session_id: Option<String>,
-    /// What the session's own counter of tokens showed last.
+    /// The last value of the session's token counter.
     #[serde(default)]
     pub meter: Option<Meter>,
     pub tokens: Tokens,
@@ -120,28 +120,28 @@ pub struct Exit {
     pub cost_usd: Option<Usd>,
     pub turns: u64,
     pub duration_ms: u64,
-    /// The end of what it printed to standard error.
+    /// The end of its standard error.
     pub stderr_tail: String,
-    /// Processes that had to be ended after it.
+    /// The number of processes that the agent left behind and that had to be ended.
     pub ended_orphans: u32,
 }
 
-/// What made an attempt end.
+/// The cause of the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum End {
-    /// By itself.
+pub enum AttemptEnd {
+    /// The agent exited by itself.
     Exited,
-    /// It could not be started.
+    /// The agent could not be started.
     NotStarted,
     TimedOut,
-    /// Silent and idle, before its result.
+    /// No output and no CPU use, before its result.
     Hung,
-    /// It had given its result and did not end.
+    /// The agent reported its result and did not exit.
     Lingered,
     OverBudget,
     OverTurns,
-    /// Somebody asked for it.
+    /// A stop was requested.
     Stopped,
     /// The shim was killed.
     ShimLost,

@@ -1,10 +1,16 @@
-//! What an attempt has used, from what Claude Code tells of it.
+//! The usage of an attempt, from the reports of Claude Code.
 //!
-//! It tells in four ways, the better ones later: the usage in each message (its output is the count at the start of the
-//! answer, and the parts of a message repeat it), the final usage of a message where API events are shown, the session's
-//! totals when it is asked, and its result. Totals are those of the session with everything it was resumed or forked from.
+//! There are four kinds of reports; later ones are more exact:
 //!
-//! What must hold: the attempt alone is counted; what was said to be used is never taken back.
+//! 1. the usage in each message: its output tokens are those at the start of the answer, and all parts of a message
+//!    repeat them;
+//! 2. the final usage of a message, if API events are shown;
+//! 3. the totals of the session, on request;
+//! 4. the result.
+//!
+//! Totals include all sessions that the session was resumed or forked from.
+//!
+//! What must hold: only this attempt is counted; reported usage never decreases.
 //!
 //! Limitations: costs are Claude Code's own estimates from list prices. Tokens read from its cache count as input.
 
@@ -14,7 +20,7 @@ use jit_core::model::cost::{Tokens, Usd};
 
 use super::stream::{ModelUsage, ModelUsages, Outcome, SessionUsage, Usage};
 
-/// Tokens, and dollars where they are known.
+/// Tokens, and dollars if known.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Amount {
     tokens: Tokens,
@@ -65,7 +71,7 @@ fn call_tokens(usage: &Usage) -> Tokens {
     }
 }
 
-/// Nothing that is no amount of money.
+/// `None` if it is not an amount of money.
 fn dollars(amount: f64) -> Option<Usd> {
     let fine = amount.is_finite() && amount < 1e12;
     fine.then(|| Usd((amount.max(0.0) * 1e6).round() as u64))
@@ -79,24 +85,24 @@ fn larger(a: Tokens, b: Tokens) -> Tokens {
 }
 
 #[derive(Debug)]
-pub struct Spent {
-    /// The session's totals when this attempt began.
+pub struct ClaudeUsage {
+    /// The totals of the session when this attempt began.
     base: Option<Amount>,
     resumed: bool,
-    /// What the session had cost before, as somebody else remembers it.
+    /// The earlier cost of the session, as recorded by an earlier attempt.
     cost_before: Option<Usd>,
-    /// By the messages alone.
+    /// From messages alone.
     messages: HashMap<String, Tokens>,
     heard: Tokens,
-    /// Messages of the conversation itself, not of its subagents.
+    /// Messages of the main conversation, without subagents.
     turns: u64,
-    /// By results that told only of themselves.
+    /// The sum of results that reported only their own usage.
     since: Amount,
     tokens: Tokens,
     cost: Option<Usd>,
 }
 
-impl Spent {
+impl ClaudeUsage {
     pub fn new(resumed: bool, cost_before: Option<Usd>) -> Self {
         Self {
             base: (!resumed).then(Amount::default),
@@ -123,7 +129,7 @@ impl Spent {
         self.turns
     }
 
-    /// A message, or another part of one. Says whether it is a new one.
+    /// Adds a message or another part of one. Returns whether the message is new.
     pub fn message(&mut self, id: &str, usage: &Usage, is_main: bool) -> bool {
         let now = call_tokens(usage);
         let (tokens, new) = match self.messages.get(id) {
@@ -139,12 +145,12 @@ impl Spent {
         new
     }
 
-    /// The session's totals before anything was asked of it.
+    /// The totals of the session before the prompt.
     pub fn began(&mut self, session: &SessionUsage) {
         self.base = Some(Amount::of(&session.model_usage, Some(session.total_cost_usd)));
     }
 
-    /// The session's totals now.
+    /// The current totals of the session.
     pub fn totals(&mut self, session: &SessionUsage) {
         if let Some(base) = self.base {
             self.take(Amount::of(&session.model_usage, Some(session.total_cost_usd)).minus(base));
@@ -152,7 +158,8 @@ impl Spent {
     }
 
     pub fn result(&mut self, outcome: &Outcome<'_>) {
-        // Only the messages tell turns exactly: the result counts one more at its limit. Without them it is all there is.
+        // Counting messages is exact; the result counts one more if a limit was reached. Without messages only the
+        // result is left.
         self.turns = match self.turns {
             0 => outcome.num_turns,
             turns => turns,
@@ -208,7 +215,7 @@ mod tests {
 
     #[test]
     fn g9_parts_of_a_message_are_counted_once_and_the_larger_count_stays() {
-        let mut spent = Spent::new(false, None);
+        let mut spent = ClaudeUsage::new(false, None);
         assert!(spent.message("a", &usage(100, 1), true));
         assert!(!spent.message("a", &usage(100, 1), true));
         assert!(!spent.message("a", &usage(0, 20), true));
@@ -225,7 +232,7 @@ mod tests {
 
     #[test]
     fn g9_only_what_came_after_the_beginning_is_this_attempts() {
-        let mut spent = Spent::new(true, Some(Usd(1)));
+        let mut spent = ClaudeUsage::new(true, Some(Usd(1)));
         spent.totals(&session(900, 90, 9.0));
         assert_eq!(spent.cost(), None, "where it began is not known yet");
         spent.began(&session(700, 140, 0.0056));
@@ -238,7 +245,7 @@ mod tests {
                 output: 20
             }
         );
-        // Nothing is taken back, and nothing is less than nothing.
+        // Values never decrease and never become negative.
         spent.totals(&session(0, 0, 0.0));
         assert_eq!(spent.cost(), Some(Usd(800)));
         let result = r#"{"total_cost_usd":0.0088,"modelUsage":{"m":{"inputTokens":1100,"outputTokens":220,"cacheReadInputTokens":5}}}"#;
@@ -256,7 +263,7 @@ mod tests {
     #[test]
     fn g9_without_a_beginning_the_result_or_our_memory_tells() {
         let result = r#"{"num_turns":1,"total_cost_usd":0.0096,"usage":{"input_tokens":100,"output_tokens":20},"modelUsage":{"m":{"inputTokens":1200,"outputTokens":240,"costUSD":0.0096}}}"#;
-        let mut spent = Spent::new(true, Some(Usd(8_800)));
+        let mut spent = ClaudeUsage::new(true, Some(Usd(8_800)));
         spent.result(&serde_json::from_str(result).expect("a result"));
         assert_eq!((spent.cost(), spent.turns()), (Some(Usd(800)), 1));
         assert_eq!(
@@ -266,10 +273,10 @@ mod tests {
                 output: 20
             }
         );
-        let mut spent = Spent::new(true, None);
+        let mut spent = ClaudeUsage::new(true, None);
         spent.result(&serde_json::from_str(result).expect("a result"));
         assert_eq!(spent.cost(), None, "it would be another attempt's");
-        let mut spent = Spent::new(false, None);
+        let mut spent = ClaudeUsage::new(false, None);
         spent.result(&serde_json::from_str(result).expect("a result"));
         assert_eq!(spent.cost(), Some(Usd(9_600)));
     }
