@@ -1,15 +1,20 @@
-//! Units that are over, when somebody asks for their landing once more.
+//! Answers a request to land a unit that has landed already and is over.
 //!
 //! What must hold:
 //!
-//! - a command that was cut off is run again as it was typed, and by then all of it may be done: then it says so, with the
-//!   commit by which the unit landed. That is in the log, because its branch and its worktree are gone;
-//! - that it has landed is believed only where its target has it now, or the branch that was named instead. Where the target is
-//!   gone, another branch will do (it may have been renamed), but none that is a unit's own;
-//! - a branch of the unit's name that has more than the target is not what landed: nothing is said to be done about that;
-//! - an issue that nobody has closed since the landing is closed now. One that was opened again afterwards stays open;
-//! - whatever moves the target, as a push may that has to take in what others pushed, has its turn;
-//! - of a unit that was given up, or was never made, there is nothing to say but that it is over.
+//! - A command that was interrupted can be repeated as it was typed. If all of it is done by then, the reply says so
+//!   and names the commit by which the unit landed. That commit comes from the log, because the unit's branch and
+//!   worktree are gone.
+//! - A unit counts as landed only if its target, or the branch that was named instead, contains it now. If the target
+//!   no longer exists, another branch is accepted, since the target may have been renamed. A unit's own branch is not
+//!   accepted.
+//! - A branch of the unit's name with commits that the target lacks is not the work that landed. Such a request is
+//!   refused.
+//! - An issue that has not been closed since the landing is closed now. An issue that was reopened afterwards stays
+//!   open.
+//! - Every step that moves the target holds the target's landing lock. A push can be such a step, because it may have
+//!   to merge the commits of others first.
+//! - For a unit that was abandoned or never created, the only answer is that it is over.
 
 use std::ops::ControlFlow;
 
@@ -30,7 +35,7 @@ use crate::landing::service::{Run, report_of, told};
 use crate::refusals::failed;
 use crate::refusals::refuse;
 
-/// The unit that is meant: one that lives, else one that has landed and is over.
+/// Finds the named unit: one that is alive, or one that is over and has landed. Refuses any other.
 pub(crate) fn unit_to_land(cx: &Context, view: &View, named: Option<&str>) -> Outcome<Unit> {
     let unit = crate::units::service::find_unit(cx, view, named)?;
     if !unit.is_over() || has_landed(&unit) {
@@ -48,7 +53,7 @@ pub(crate) fn unit_to_land(cx: &Context, view: &View, named: Option<&str>) -> Ou
     ))
 }
 
-/// Nothing else was asked for than units that are over.
+/// Answers a request that names only units that are over.
 pub(crate) fn only_over(
     cx: &Context,
     repo: Repo,
@@ -83,7 +88,7 @@ pub(crate) fn only_over(
     })
 }
 
-/// Whether the unit's issue was closed when it had landed, or after that, by whomever.
+/// Returns whether the unit's issue was closed when the unit landed, or later, by any agent.
 pub(crate) fn was_closed(cx: &Context, unit: &Unit) -> Outcome<bool> {
     let (mut landed, mut closed, mut is_closed) = (false, false, false);
     cx.store.events(0, &mut |line: Stamped| {
@@ -91,7 +96,7 @@ pub(crate) fn was_closed(cx: &Context, unit: &Unit) -> Outcome<bool> {
             Event::Unit {
                 input: UnitInput::MergeSuccess,
                 unit: moved,
-                // Somebody may have found it done in what landed before this was written down.
+                // Another process may have read "done" from the landed files before this line was logged.
             } if moved.id == unit.id => (landed, closed) = (true, is_closed),
             Event::Issue { issue, .. } if Some(&issue.id) == unit.issue_id.as_ref() => {
                 is_closed = issue.state.is_closed();
@@ -104,13 +109,13 @@ pub(crate) fn was_closed(cx: &Context, unit: &Unit) -> Outcome<bool> {
     Ok(closed)
 }
 
-/// Whether a unit came to its end by landing.
+/// Returns whether a unit is over because it landed.
 fn has_landed(unit: &Unit) -> bool {
     unit.merge_commit.is_some() && unit.abandoned.is_none()
 }
 
 impl Run<'_> {
-    /// Says of each that it has landed.
+    /// Reports each unit as landed, or as refused.
     pub(crate) fn tell_of_over(&mut self, units: &[Unit]) -> Outcome<()> {
         for unit in units {
             match self.landed_before(unit) {
@@ -122,12 +127,13 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What is said of a unit that has landed and of which at most the removal is left. Refused where the target has it not.
+    /// Reports a unit that has landed and for which at most the removal is left. Refused if the target does not
+    /// contain it.
     pub(crate) fn landed_before(&mut self, unit: &Unit) -> Outcome<UnitReport> {
         let view = crate::write_path::view(self.cx)?;
         let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
         let wanted = self.into.clone().unwrap_or_else(|| unit.goes_to().to_owned());
-        // Where the log does not say as what, it is what is on its branch.
+        // If the log names no commit, the tip of the unit's branch is used.
         let commit = match &unit.merge_commit {
             Some(commit) => commit.clone(),
             None => self.repo.tip(&unit.branch)?.unwrap_or_default(),
@@ -153,7 +159,7 @@ impl Run<'_> {
             };
             return Err(Box::new(refusal.help("jit rescue list")));
         };
-        // A living unit that has the branch by now is another matter.
+        // If another unit that is alive uses the branch now, its commits do not matter here.
         let is_others = |other: &Unit| !other.is_over() && other.id != unit.id && other.branch == unit.branch;
         if let Some(tip) = self.repo.tip(&unit.branch)?
             && on != unit.branch
@@ -188,7 +194,7 @@ impl Run<'_> {
         Ok(report)
     }
 
-    /// A branch that has a commit and is no unit's own.
+    /// Finds a branch that contains a commit and is not a unit's own branch.
     fn branch_with(&self, commit: &str, units: &[Unit]) -> Outcome<Option<String>> {
         let found = self
             .repo

@@ -1,10 +1,14 @@
-//! What the target would become: a chain of commits, made of objects alone (H3, H4).
+//! Builds the commits that the target would become, as a chain of git objects (H3, H4).
 //!
-//! Each unit is one step. It goes forward where the strategy and the history allow it; else its merge with the step
-//! before is made by `git merge-tree`, what did not merge is settled by the rules for paths where there is one, and the
-//! tree becomes a commit that says in its trailers whose it is. Where the issue of the unit is in the tree, the step also
-//! says there that it is done; a step that goes forward then has a commit of its own for that. Nothing refers to these
-//! commits yet.
+//! Each unit is one step of the chain:
+//!
+//! - It is a fast-forward if the strategy and the history allow it.
+//! - Otherwise `git merge-tree` merges it with the step before. Conflicts are resolved by the path rules, where there
+//!   is one. The tree becomes a commit whose trailers name the unit.
+//! - If the unit's issue is in the tree, the step also marks it as done there. A fast-forward then gets an extra
+//!   commit for that.
+//!
+//! What must hold: no ref points to these commits yet.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -32,11 +36,11 @@ use crate::refusals::{failed, io_failed};
 use crate::trust::rule_name;
 use crate::units::worktree_state::SQUASHED;
 
-/// A unit on its way.
+/// A unit that is to land.
 #[derive(Debug, Clone)]
 pub struct Coming {
     pub unit: String,
-    /// The commit its branch is at.
+    /// The commit that its branch points to.
     pub tip: String,
     /// The first line of the commit's message.
     pub title: String,
@@ -49,48 +53,48 @@ pub struct Step {
     pub tip: String,
     pub commit: String,
     pub how: How,
-    /// Paths that a rule settled, and how.
+    /// Paths that a rule resolved, and how.
     pub settled: Vec<(String, String)>,
 }
 
-/// What the target would become. Nobody has tried it yet.
+/// The commits that the target would become. They are not tested yet.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Candidate {
     pub(super) repo: Repo,
     pub branch: String,
-    /// Where the target was.
+    /// The commit of the target when the candidate was started.
     pub old: String,
     pub steps: Vec<Step>,
 }
 
-/// What came of adding a unit.
+/// The result of adding a unit.
 #[derive(Debug)]
 pub enum Added {
     Yes(Candidate),
-    /// The target has all of it.
+    /// The target contains all of it.
     Nothing(Candidate),
     /// It does not merge.
     Conflict(Candidate, Merge),
-    /// It would have to be merged, and only going forward is wanted.
+    /// It needs a merge, and the strategy allows only fast-forwards.
     NotForward(Candidate),
 }
 
-/// What steps are made by.
+/// Settings and callbacks for making the steps.
 pub struct Means<'a> {
     pub strategy: Strategy,
     pub policy: &'a MergePolicy,
-    /// How long a rule's command may take.
+    /// Maximum time for the command of a rule.
     pub timeout: Duration,
-    /// Who signs, where git knows nobody.
+    /// The author, if git has no identity configured.
     pub agent: &'a str,
-    /// Asked before a rule's command is run.
+    /// Called before the command of a rule runs; refuses a command that is not approved.
     pub may_run: &'a dyn Fn(Kind, &str, &str) -> Outcome<()>,
-    /// What is to be said in the tree that lands, beside what was merged.
+    /// Extra entries for the tree that lands, beside the merge.
     pub adds: &'a dyn Fn(&str) -> Outcome<Entries>,
 }
 
-/// Where there is nothing to be said.
+/// No extra entries.
 pub fn nothing(_: &str) -> Outcome<Entries> {
     Ok(Entries::new())
 }
@@ -104,7 +108,7 @@ impl std::fmt::Debug for Means<'_> {
 }
 
 impl Candidate {
-    /// The target as it is.
+    /// Starts with the target as it is now.
     pub fn on(repo: &Repo, branch: &str) -> Outcome<Self> {
         Ok(Self {
             repo: repo.clone(),
@@ -114,7 +118,7 @@ impl Candidate {
         })
     }
 
-    /// The commit it ends in.
+    /// The commit at the end of the chain.
     pub fn commit(&self) -> &str {
         self.steps.last().map_or(&self.old, |step| &step.commit)
     }
@@ -161,7 +165,7 @@ impl Candidate {
                 (how, merge.tree)
             }
         };
-        // Who wants to go forward and nothing else gets just the commits of the unit.
+        // With the strategy fast-forward the target gets exactly the commits of the unit.
         let adds = match means.strategy {
             Strategy::FastForward => Entries::new(),
             _ => (means.adds)(if how == How::FastForward {
@@ -208,11 +212,11 @@ impl Candidate {
     }
 }
 
-/// The trailer that says which unit a commit brought.
+/// The trailer that names the unit of a commit.
 pub const UNIT: &str = "JIT-Unit";
 
-/// Text from issues is data: it must neither end the line nor look like a trailer. The body is indented, and ends in an
-/// empty line.
+/// Builds a commit message. Text from issues is data: it must neither end the line nor look like a trailer. The body
+/// is indented, and ends with an empty line.
 fn message(title: &str, body: &str, trailers: &[(&'static str, String)]) -> String {
     let line = |text: &str| -> String {
         let kept = text.chars().map(|c| if c.is_control() { ' ' } else { c });
@@ -228,13 +232,13 @@ fn message(title: &str, body: &str, trailers: &[(&'static str, String)]) -> Stri
 }
 
 impl Repo {
-    /// One merge, with the attributes of the target.
+    /// Makes one merge, with the attributes of the target.
     pub fn merge(&self, ours: &str, theirs: &str, target: &str) -> Outcome<Merge> {
         let pair = [(ours.to_owned(), theirs.to_owned())];
         let mut merges = detect::merges(self.git(), target, &pair).map_err(failed)?;
         let mut merge = merges.pop().unwrap_or_default();
         if self.merge_base(ours, theirs)?.is_none() {
-            // Git would merge them from nothing; nobody wants that by accident.
+            // Git would merge them from an empty tree, which is never wanted by accident.
             merge.clean = false;
             merge.conflicts.insert(
                 0,
@@ -254,7 +258,7 @@ impl Repo {
         git.args(["-F", "-"]).stdin(message).line().map_err(failed)
     }
 
-    /// With the name of whoever runs this, as the environment or git's settings have it; else the agent's.
+    /// Sets the author and committer: from the environment or git's settings, else from the agent.
     pub fn signed(&self, git: Git, agent: &str) -> Outcome<Git> {
         const NAMES: [&str; 4] = [
             "GIT_AUTHOR_NAME",
@@ -304,26 +308,26 @@ impl Repo {
     }
 }
 
-/// Settles what did not merge, by the rules for paths.
+/// Resolves conflicts by the path rules.
 struct Rules<'a> {
     pub(crate) repo: &'a Repo,
     pub(crate) means: &'a Means<'a>,
     pub(crate) unit: &'a str,
 }
 
-/// A tree and how each path was settled, or what is left for a person, and the rules that failed.
+/// A tree and how each path was resolved; or the conflicts that are left for a person, and the rules that failed.
 type Settled = Result<(String, Vec<(String, String)>), (Vec<Conflict>, Vec<FailedRule>)>;
 
-/// What settles a path.
+/// The resolution of a path.
 enum Way {
-    /// Mode and object, or that there is none.
+    /// Mode and object; `None` deletes the path.
     Entry(Option<(String, String)>),
     Person,
-    /// The command of a rule was to.
+    /// The command of the rule failed.
     Failed(FailedRule),
 }
 
-/// What a file is to be: as the rule made it, for a person to say, or as its command failed to say.
+/// The content that a rule made; `None` if a person must decide; an error if the command failed.
 type Content = Result<Option<Vec<u8>>, FailedRule>;
 
 impl Rules<'_> {
@@ -356,7 +360,7 @@ impl Rules<'_> {
                 }
             }
         }
-        // A path that no message names is nobody's but a person's.
+        // A conflicting path that no message names is left for a person.
         for stage in &merge.stages {
             if !entries.contains_key(&stage.path) && !left.iter().any(|one| one.path == stage.path) {
                 left.push(Conflict {
@@ -372,7 +376,7 @@ impl Rules<'_> {
         Ok(Ok((self.repo.tree_with(&merge.tree, &entries)?, settled)))
     }
 
-    /// The entry that settles it, if a person does not have to.
+    /// Returns the entry that resolves the conflict, or leaves it to a person.
     fn one(
         &self,
         conflict: &Conflict,
@@ -446,12 +450,12 @@ impl Rules<'_> {
         let git = self.repo.git().args(["merge-file", "-p", "-q"]).args(options);
         let names = ["ours", "base", "theirs"].map(|name| folder.join(name));
         let (code, out, _) = git.args(names).try_run().map_err(failed)?;
-        // The code is how many conflicts are left; above that it is a mistake, such as a binary file.
+        // The exit code is the number of remaining conflicts. From 128 on it is an error, such as a binary file.
         Ok(code.filter(|code| *code < 128).map(|_| out))
     }
 
-    /// What the command of a rule makes of the sides in a folder. Where all of them have content, nothing is no answer: it
-    /// opened its result, and did not come to write it.
+    /// Runs the command of a rule on the sides in a folder. If all sides have content, an empty result is a failure:
+    /// the command opened its result file, and did not write it.
     fn command(
         &self,
         folder: &Path,
@@ -502,7 +506,7 @@ impl Rules<'_> {
     }
 }
 
-/// So much of what a rule's command printed is told.
+/// Maximum length of the reported output of a rule's command, in characters.
 const TAIL: usize = 2000;
 
 /// The end of a text.

@@ -1,22 +1,27 @@
-//! A step forward in a checkout that was cut off: killed, out of room, stopped by a file that cannot be written (H3).
+//! Recovers a checkout in which a fast-forward was interrupted: git was killed, the disk was full, or a file was not
+//! writable (H3).
 //!
 //! What must hold:
 //!
-//! - before the step it is noted, before anything is put aside for it, and when it is over, either way, the note is gone; so
-//!   what was cut off is known, and put back before the next step is tried;
-//! - only what is as the step would have made it is put back, path by path, and only where nobody had changed it before the
-//!   step, in the file or in the index: what somebody had is noted too, and not touched, though it be the same;
-//! - a file that somebody made since, where the step had taken one away, stays, also one that git ignores;
-//! - what was put aside comes back;
-//! - where somebody has moved the branch since, or what is checked out, nothing else is done;
-//! - a lock that our own git left, killed in the middle of the step, is taken away. Ours is one that is no older than the note,
-//!   while nobody has it open and no git works in that checkout: a commit that waits for an editor has its lock closed.
-//!   Where processes cannot be looked at, it stays.
+//! - The fast-forward is noted before it starts, and before any file is moved aside for it. The note is deleted when
+//!   it ends, with success or not. So an interrupted fast-forward is known, and it is undone before the next one is
+//!   tried.
+//! - A path is put back only if it is as the fast-forward would have made it. In addition no user may have changed it
+//!   before, in the file or in the index. Paths that were changed before are noted too. They are not touched, even if
+//!   their content is the same.
+//! - A file that a user created since, where the fast-forward had removed one, stays. This includes ignored files.
+//! - Files that were moved aside come back.
+//! - If the branch or the checked-out commit has moved since, nothing else is done.
+//! - A lock file that our own git left, killed during the fast-forward, is removed. It counts as ours if it is no
+//!   older than the note, no process has it open, and no git process works in that checkout. The last condition is
+//!   needed because a commit that waits for an editor has closed its lock. If processes cannot be listed, the lock
+//!   file stays.
 //!
 //! Git writes the files first, then the index, and moves the branch last.
 //!
-//! Format of a note, `landing/moving-<hash of the branch>`: the checkout, the commit before and the one to be; the paths that
-//! are somebody's own; an empty one; and in pairs where a file belongs and where it was put aside. Each ended by a zero byte.
+//! Format of a note, `landing/moving-<hash of the branch>`: the checkout, the old commit and the new commit; the paths
+//! with changes of a user; an empty one; and in pairs the place of a file and the place where it was moved aside. Each
+//! field ends with a zero byte.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -40,7 +45,7 @@ use crate::refusals::{failed, io_failed};
 
 const LINK: &str = "120000";
 const SUBMODULE: &str = "160000";
-/// A lock that is younger may be that of a program which is about to end.
+/// A younger lock file may belong to a program that is about to exit.
 const LEFT_AFTER: Duration = Duration::from_secs(1);
 
 fn path(control: &Path, branch: &str) -> PathBuf {
@@ -48,20 +53,20 @@ fn path(control: &Path, branch: &str) -> PathBuf {
     control.join("landing").join(name)
 }
 
-/// Whether a step of this branch is being made, or was cut off.
+/// Returns whether a fast-forward of this branch is in progress or was interrupted.
 pub fn is_noted(control: &Path, branch: &str) -> bool {
     path(control, branch).exists()
 }
 
-/// What is known about a step.
+/// The record of one fast-forward.
 #[derive(Debug)]
 pub struct Note {
     root: PathBuf,
     old: String,
     new: String,
-    /// What is somebody's own of what it would change.
+    /// The paths that the fast-forward would change and that have changes of a user.
     own: HashSet<PathBuf>,
-    /// Where a file belongs, and where it was put aside, seen from the checkout.
+    /// The place of a file, and where it was moved aside, relative to the checkout.
     aside: Vec<(PathBuf, PathBuf)>,
 }
 
@@ -108,7 +113,7 @@ impl Note {
     }
 }
 
-/// The step is about to be made, and these are to be put aside for it.
+/// Notes a fast-forward before it starts, with the files to be moved aside for it.
 pub fn note(
     repo: &Repo,
     branch: &str,
@@ -120,7 +125,7 @@ pub fn note(
         .args(["rev-parse", "--absolute-git-dir"])
         .line()
         .map_err(failed)?;
-    // What only looks changed by its times is nobody's own.
+    // A file with only a new modification time has no changes of a user.
     let index = Refreshed::of(repo, root, Path::new(&git_dir))?;
     let names = |words: &[&str]| index.git(root).args(words).run().map_err(failed);
     let edited = names(&["diff-files", "-z", "--name-only"])?;
@@ -153,12 +158,12 @@ pub fn note(
     Ok(note)
 }
 
-/// The step is over.
+/// Deletes the note: the fast-forward has ended.
 pub fn forget(repo: &Repo, branch: &str) {
     let _ = fs::remove_file(path(&repo.control, branch));
 }
 
-/// Puts back what a step that was cut off has left. Whoever asks has the turn to land.
+/// Undoes an interrupted fast-forward. The caller holds the landing lock.
 pub fn settle(repo: &Repo, branch: &str) -> Outcome<()> {
     let path = path(&repo.control, branch);
     let Ok(text) = fs::read(&path) else {
@@ -166,7 +171,7 @@ pub fn settle(repo: &Repo, branch: &str) -> Outcome<()> {
     };
     let done = match Note::parse(&text) {
         Some(note) if note.root.is_dir() => {
-            // Git lets go of the lock on HEAD when the branch has moved.
+            // Git releases the lock on HEAD when the branch has moved.
             let has_moved = repo.tip(branch)?.as_deref() == Some(&note.new);
             let is_ours = has_moved || is_as_before(repo, branch, &note)?;
             if is_ours && let Ok(since) = fs::metadata(&path).and_then(|meta| meta.modified()) {
@@ -174,33 +179,34 @@ pub fn settle(repo: &Repo, branch: &str) -> Outcome<()> {
                     take_lock_away(repo, &note.root, &lock, since);
                 }
             }
-            // While one is left, the note says since when: whoever comes later may take it away.
+            // While a lock file remains, the note is kept: it dates the fast-forward, so that a later process can
+            // remove the lock file.
             let is_free = !is_ours || obstacles::locks(repo, branch, &note.root).is_empty();
             is_free && put_back(repo, branch, &note)?
         }
         _ => true,
     };
-    // What cannot be put back now is in the way of the next step, which says so.
+    // If the checkout cannot be put back now, the next fast-forward fails and reports it.
     if done {
         forget(repo, branch);
     }
     Ok(())
 }
 
-/// Whether the branch, and what is checked out, are where they were before the step.
+/// Returns whether the branch and the checked-out commit are as they were before the fast-forward.
 fn is_as_before(repo: &Repo, branch: &str, note: &Note) -> Outcome<bool> {
-    // Git may have been stopped on another branch that somebody switched to: what counts is where that is.
+    // The user may have switched to another branch while git was stopped. Only the commit counts.
     let head = Git::at(&note.root).verify("HEAD^{commit}").map_err(failed)?;
     Ok(head.as_deref() == Some(&note.old) && repo.tip(branch)?.as_deref() == Some(&note.old))
 }
 
-/// Takes a lock away that is there since the step, and that nobody has. Whoever asks has the turn to land, so none of our own
-/// gits lives.
+/// Removes a lock file that is as old as the fast-forward and that no process uses. The caller holds the landing lock,
+/// so none of our own git processes is alive.
 fn take_lock_away(repo: &Repo, root: &Path, lock: &Path, since: SystemTime) {
     let is_closed = |path: &Path| open_files(&[path.to_owned()]).is_some_and(|open| open.is_empty());
     let mut folders = vec![root.to_owned(), lock.with_file_name("")];
     if lock.starts_with(repo.common.join("refs")) {
-        // A git in any worktree may have it, and does not keep it open.
+        // A git process in any worktree may have created it, and does not keep it open.
         let all = crate::worktree_identity::list(&repo.common).unwrap_or_default();
         folders.extend(all.into_iter().filter_map(|entry| entry.root));
         folders.push(repo.common.clone());
@@ -231,12 +237,13 @@ fn take_lock_away(repo: &Repo, root: &Path, lock: &Path, since: SystemTime) {
     };
     let aside = folder.path.join("lock");
     if fs::rename(lock, &aside).is_ok() && !is_closed(&aside) {
-        // Somebody was faster. One who has a lock of that name by now is left alone.
+        // Another process opened it in between: the lock file is restored. If a new lock file has that name by now, it
+        // stays.
         let _ = fs::hard_link(&aside, lock);
     }
 }
 
-/// Puts a checkout back to what it was before a step. Says whether that could be done.
+/// Puts a checkout back to its state before a fast-forward. Returns whether that succeeded.
 pub fn put_back(repo: &Repo, branch: &str, note: &Note) -> Outcome<bool> {
     let root = &note.root;
     let mut as_before = HashSet::new();
@@ -263,9 +270,9 @@ type Entry = (String, String);
 
 struct Change {
     path: PathBuf,
-    /// What it was before, if it was there.
+    /// The entry before, if there was one.
     old: Option<Entry>,
-    /// What it was to be, if it was to be there.
+    /// The entry after, if there is one.
     new: Option<Entry>,
 }
 
@@ -280,15 +287,15 @@ fn changes(root: &Path, old: &str, new: &str) -> Outcome<Vec<Change>> {
     Ok(all.collect())
 }
 
-/// What the index has of a path.
+/// The index entry of a path.
 #[derive(Debug, PartialEq, Eq)]
 enum Staged {
     As(Entry),
-    /// In a conflict.
+    /// The path has a conflict.
     Torn,
 }
 
-/// What the index has, and which of it is not to be in the checkout (`skip-worktree`).
+/// Reads the index, and the paths that are not to be in the checkout (`skip-worktree`).
 fn index(root: &Path) -> Outcome<(HashMap<PathBuf, Staged>, HashSet<PathBuf>)> {
     let listed = Git::at(root)
         .without_hooks()
@@ -319,7 +326,7 @@ fn index(root: &Path) -> Outcome<(HashMap<PathBuf, Staged>, HashSet<PathBuf>)> {
     Ok((index, hidden))
 }
 
-/// The objects that files would be, in their order.
+/// The object ids of these files, in the same order.
 fn objects(root: &Path, paths: &[&Path]) -> Outcome<Vec<String>> {
     let git = || {
         Git::at(root)
@@ -344,19 +351,19 @@ fn objects(root: &Path, paths: &[&Path]) -> Outcome<Vec<String>> {
     Ok(String::from_utf8_lossy(&out).lines().map(str::to_owned).collect())
 }
 
-/// What stands at a path.
+/// The state of a path in the checkout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stands {
-    /// As it was before the step.
+    /// As it was before the fast-forward.
     Old,
-    /// As the step makes it, or begun.
+    /// As the fast-forward makes it, or partly written.
     New,
-    /// Somebody's.
+    /// Content of a user.
     Theirs,
     Nothing,
 }
 
-/// How each of these paths stands in the checkout.
+/// Returns the state of each of these paths in the checkout.
 fn stands(note: &Note, changes: &[Change]) -> Outcome<Vec<Stands>> {
     let root = &note.root;
     let mut found = vec![Stands::Theirs; changes.len()];
@@ -388,7 +395,7 @@ fn stands(note: &Note, changes: &[Change]) -> Outcome<Vec<Stands>> {
     for ((n, mode), object) in files.iter().zip(objects(root, &paths)?) {
         let one = &changes[*n];
         let runs = if mode & 0o100 == 0 { "100644" } else { "100755" };
-        // Where the step does not change the mode, nobody asks for it: not every disk has it.
+        // If the fast-forward does not change the mode, it is not compared: not every file system stores it.
         let modes = [&one.old, &one.new].map(|entry| entry.as_ref().map(|(mode, _)| mode.as_str()));
         let is = |entry: &Option<Entry>| {
             entry.as_ref().is_some_and(|(mode, is)| {
@@ -404,8 +411,8 @@ fn stands(note: &Note, changes: &[Change]) -> Outcome<Vec<Stands>> {
     Ok(found)
 }
 
-/// Takes back what the step has made of the files, and of the index where that was written. Which paths are as they were
-/// before it; nothing where git would not.
+/// Undoes the changes of the files, and of the index if it was written. Returns the paths that are as they were
+/// before; `None` if git failed.
 fn take_back(note: &Note) -> Outcome<Option<HashSet<PathBuf>>> {
     let root = &note.root;
     let git = || Git::at(root).without_hooks().setting("core.fsmonitor", "false");
@@ -420,7 +427,7 @@ fn take_back(note: &Note) -> Outcome<Option<HashSet<PathBuf>>> {
     changes.retain(|one| is_staged(&one.path, &one.old) || is_staged(&one.path, &one.new));
     let stands = stands(note, &changes)?;
     let mut as_before = HashSet::new();
-    // Entries of the index, those that go first.
+    // Entries of the index; removed ones first.
     let (mut gone, mut back) = (Vec::new(), Vec::new());
     let (mut write, mut hide): (Vec<&Path>, Vec<&Path>) = (Vec::new(), Vec::new());
     for (one, stands) in changes.iter().zip(&stands) {
@@ -441,7 +448,7 @@ fn take_back(note: &Note) -> Outcome<Option<HashSet<PathBuf>>> {
             line
         };
         let Some(old) = &one.old else {
-            // What the step added is gone by now, unless somebody made it theirs.
+            // A file that the fast-forward added is removed by now, unless a user changed it.
             if was_written && *stands != Stands::Theirs {
                 gone.extend(line(None));
             }
@@ -501,7 +508,7 @@ fn take_back(note: &Note) -> Outcome<Option<HashSet<PathBuf>>> {
     Ok(Some(as_before))
 }
 
-/// Removes a file, with the folders that it was made with. Those that hold anything stay.
+/// Removes a file, with the folders that were made for it. Folders that are not empty stay.
 fn take_away(root: &Path, path: &Path) -> bool {
     if fs::remove_file(root.join(path)).is_err() {
         return false;
@@ -514,7 +521,7 @@ fn take_away(root: &Path, path: &Path) -> bool {
     true
 }
 
-/// Whether a file is the beginning of what it was to be: git was stopped while it wrote it.
+/// Returns whether a file is the beginning of its new content: git was stopped while it wrote the file.
 fn is_cut_off(root: &Path, new: &str, change: &Change) -> Outcome<bool> {
     if !change
         .new

@@ -1,4 +1,7 @@
-//! What is left to a person, and how they are told.
+//! Reports merge conflicts that a person must resolve, and sends a conflict back into the unit's worktree.
+//!
+//! What must hold: the number of times that a conflict is sent back is limited by `merge.max_conflict_rounds`. Each
+//! report names the commands that resolve the conflict.
 
 use std::path::Path;
 
@@ -17,7 +20,7 @@ use crate::refusals::failed;
 use crate::refusals::refuse;
 
 impl Run<'_> {
-    /// T14: a person decides.
+    /// T14: records the conflict for a person to decide.
     pub(crate) fn escalate(&mut self, work: &Work, merge: &Merge, rules: &Rules) -> Outcome<()> {
         let mut report = self.conflict_report(work, merge, rules)?;
         let rounds = work.unit.conflict_rounds;
@@ -27,7 +30,7 @@ impl Run<'_> {
                 "conflicts of {} were sent back {rounds} times already, and merge.max_conflict_rounds is {}",
                 work.unit.id, rules.merging.max_conflict_rounds
             );
-            // It can still be settled by hand.
+            // The conflict can still be resolved by hand.
             let id = &work.unit.id;
             let refusal = report
                 .help
@@ -53,7 +56,7 @@ impl Run<'_> {
                 "the conflict is in {}: settle it there, commit, then go on",
                 work.unit.worktree_path
             ));
-            // The merge has begun there.
+            // The merge has already begun there.
             let id = &work.unit.id;
             report.help = vec![
                 self.merge_command(&work.unit, " --continue"),
@@ -84,7 +87,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A merge that stops at the conflict, in the worktree of the unit, as git leaves it.
+    /// Starts a merge in the unit's worktree that stops at the conflict, in the state that git leaves.
     pub(crate) fn send_back(&self, work: &Work) -> Outcome<()> {
         let root = Path::new(&work.unit.worktree_path);
         let target = self.repo.require_tip(&self.target)?;
@@ -98,7 +101,7 @@ impl Run<'_> {
         let git = self.repo.signed(git, self.cx.actor.agent_id.as_str())?;
         let (code, _, said) = git.try_run().map_err(failed)?;
         match code {
-            // Stopped at the conflict, or after all there was none.
+            // Exit code 1: stopped at the conflict. Exit code 0: there was no conflict after all.
             Some(0 | 1) => Ok(()),
             _ => Err(refuse(
                 Code::Io,
@@ -157,7 +160,7 @@ impl Run<'_> {
                 rule.path, rule.reason
             ));
         }
-        // By its name git would merge from before what was squashed.
+        // Given the branch name, git would merge from a base that lies before the squashed commits.
         let onto = match joined == target {
             true => shell_word(&self.target),
             false => joined,
@@ -177,7 +180,7 @@ impl Run<'_> {
         Ok(report)
     }
 
-    /// The command that lands a unit where this run does.
+    /// The command that lands a unit on the target of this run.
     pub(crate) fn merge_command(&self, unit: &Unit, flags: &str) -> String {
         let into = match self.target == unit.target {
             true => String::new(),

@@ -1,14 +1,20 @@
-//! Would it merge (H1)? One `git merge-tree --stdin` answers for any number of pairs.
+//! Predicts merges (H1). One `git merge-tree --stdin` answers for any number of pairs.
 //!
 //! What must hold:
 //!
-//! - the verdict, and the tree of what merges cleanly, are git's own: the same engine, with the same settings, that
-//!   `git merge` would use;
-//! - attributes and with them merge drivers are those of the target (`--attr-source`), so a unit cannot bring its own;
-//! - no working tree and no index is read or written.
+//! - The verdict, and the tree of a clean merge, come from git itself: the same engine, with the same settings, that
+//!   `git merge` would use.
+//! - Attributes, and with them merge drivers, are those of the target (`--attr-source`). So a unit cannot bring its
+//!   own.
+//! - No working tree and no index is read or written.
 //!
-//! Format read: for each pair a status (1 is clean), the tree, then entries `<mode> <object> <stage>\t<path>` up to an
-//! empty one, then messages `<count> <paths…> <type> <text>` up to an empty one, every field ended by a zero byte.
+//! Format read, for each pair:
+//!
+//! - a status (1 is clean), and the tree;
+//! - entries `<mode> <object> <stage>\t<path>` up to an empty one;
+//! - messages `<count> <paths…> <type> <text>` up to an empty one.
+//!
+//! Every field ends with a zero byte.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -37,7 +43,7 @@ pub struct Conflict {
     /// `content`, `add/add`, `modify/delete`, `rename/rename`, `rename/delete`, `rename/add`, `directory rename`, `mode`,
     /// `binary`, `submodule`, `file/directory`.
     pub kind: String,
-    /// What git says about it.
+    /// The message of git about it.
     pub message: String,
 }
 
@@ -47,29 +53,29 @@ impl Conflict {
     }
 }
 
-/// What came of one merge.
+/// The result of one merge.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Merge {
     pub clean: bool,
-    /// With marks in it where it is not clean.
+    /// Contains conflict markers if the merge is not clean.
     pub tree: String,
     pub stages: Vec<Stage>,
     pub conflicts: Vec<Conflict>,
-    /// Rules whose commands did not settle what they were to.
+    /// Rules whose commands did not resolve their conflict.
     pub failed_rules: Vec<FailedRule>,
 }
 
-/// What a side changed.
+/// The changes of one side.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changed {
-    /// Old names of renamed files too.
+    /// Includes the old names of renamed files.
     pub paths: BTreeSet<String>,
-    /// Something was renamed or removed: then what the other side adds may have to follow.
+    /// A path was renamed or removed: then files that the other side adds may have to follow.
     pub moved: bool,
 }
 
 impl Changed {
-    /// Whether a merge of the two can be anything but clean. When in doubt, yes.
+    /// Returns whether a merge of the two may conflict. In doubt, returns true.
     pub fn may_meet(&self, other: &Self) -> bool {
         if self.moved || other.moved {
             return true;
@@ -88,18 +94,18 @@ impl Changed {
     }
 }
 
-/// Merges each pair of commits, ours first. `git` is where it runs and which objects it knows.
+/// Merges each pair of commits, ours first. `git` decides where it runs and which objects it knows.
 pub fn merges(git: Git, attributes: &str, pairs: &[(String, String)]) -> Result<Vec<Merge>, GitError> {
     if pairs.is_empty() {
         return Ok(Vec::new());
     }
     let lines: String = pairs.iter().map(|(a, b)| format!("{a} {b}\n")).collect();
-    // Whoever merges a file is told what it came from, where that can be told.
+    // The merge driver is given both commits, if there is only one pair.
     let heads = match pairs {
         [(ours, theirs)] => format!("{ours} {theirs}"),
         _ => String::new(),
     };
-    // Histories without a common commit must not end the whole batch: such a pair is merged from nothing.
+    // Histories without a common commit must not abort the whole batch: such a pair is merged from an empty tree.
     let answer = git
         .env(lineage::HEADS, heads)
         .arg(format!("--attr-source={attributes}"))
@@ -169,7 +175,7 @@ fn one<'a>(fields: &mut impl Iterator<Item = &'a [u8]>) -> Option<Merge> {
         let path = paths.into_iter().next().unwrap_or_default();
         let message = message.trim_end().to_owned();
         match merge.conflicts.iter_mut().find(|known| known.path == path) {
-            // The more telling one stays: a binary file has conflicting contents too.
+            // The more specific kind stays: a binary file has conflicting contents too.
             Some(known) if known.kind == "content" => {
                 known.kind = kind;
                 known.message = message;
@@ -192,7 +198,7 @@ fn one<'a>(fields: &mut impl Iterator<Item = &'a [u8]>) -> Option<Merge> {
     Some(merge)
 }
 
-/// The kind by its one name, `None` for what is only told.
+/// The single name of a kind of conflict; `None` for messages that are only informative.
 fn kind(short: &str, message: &str) -> Option<String> {
     let inner = short
         .strip_prefix("CONFLICT")
@@ -215,7 +221,7 @@ fn kind(short: &str, message: &str) -> Option<String> {
     )
 }
 
-/// What changed between the trees of each pair, with one process.
+/// Lists the changes between the trees of each pair, with one process.
 pub fn changed(git: Git, pairs: &[(String, String)]) -> Result<Vec<Changed>, GitError> {
     if pairs.is_empty() {
         return Ok(Vec::new());
@@ -266,7 +272,7 @@ pub fn changed(git: Git, pairs: &[(String, String)]) -> Result<Vec<Changed>, Git
 }
 
 impl Repo {
-    /// The tree of each revision, in their order.
+    /// The tree of each revision, in the same order.
     pub fn trees(&self, git: impl Fn() -> Git, revisions: &[String]) -> Outcome<Vec<String>> {
         if revisions.is_empty() {
             return Ok(Vec::new());
@@ -276,10 +282,11 @@ impl Repo {
         Ok(String::from_utf8_lossy(&out).lines().map(str::to_owned).collect())
     }
 
-    /// Where each of these commits left the target: the best common ancestor, `None` where nothing is common.
+    /// Finds where each of these commits left the target: the best common ancestor, `None` for unrelated histories.
     ///
-    /// One process lists what the target has not, with parents. The commits at which that ends are the target's; where
-    /// there is exactly one below a tip, it is the ancestor. Only for the rest git is asked one by one.
+    /// One process lists the commits that the target lacks, with their parents. The commits where that list ends
+    /// belong to the target. If there is exactly one below a tip, it is the ancestor. Only the remaining tips cost one
+    /// git process each.
     pub fn bases(
         &self,
         git: impl Fn() -> Git,
@@ -327,12 +334,12 @@ impl Repo {
         Ok(bases)
     }
 
-    /// What each of these commits changed since it left the target, and where it left.
+    /// Returns what each of these commits changed since it left the target, and where it left.
     pub fn changes(&self, target: &str, tips: &[String]) -> Outcome<Vec<(Option<String>, Changed)>> {
         self.changes_in(|| self.git(), target, tips)
     }
 
-    /// The same, for commits that only this git knows.
+    /// Like [`Repo::changes`], for commits that only this git knows.
     pub fn changes_in(
         &self,
         git: impl Fn() -> Git,

@@ -1,12 +1,13 @@
-//! What a landing says about the unit's issue, in git (E7): whoever has only the commits sees that it is done.
+//! Records in git that the unit's issue is done (E7), so that a clone without the log sees it too.
 //!
 //! What must hold:
 //!
-//! - where the landed tree has the issue's `issue.json`, it says there what the log will say: done, or how it was closed;
-//! - an issue that has open parts is not done by what landed of it;
-//! - nothing else in that file changes but the stamps of what somebody edited in it; one in which gates, the type or the state
-//!   were edited, or that cannot be read, is left as it is;
-//! - an issue that is in nobody's commits is not put there by a landing.
+//! - If the landed tree contains the issue's `issue.json`, that file gets the state that the log will have: done, or
+//!   as it was closed.
+//! - A landing does not mark an issue as done while it has open parts.
+//! - Nothing else in that file changes, except the stamps of fields that were edited by hand. A file is left unchanged
+//!   if it cannot be read, or if its gates, type or state were edited by hand.
+//! - A landing does not add the file of an issue that is in no commit.
 
 use jit_core::issue_files::format::{self, FoundIssue, ISSUE, IssueFolder};
 use jit_core::log::state;
@@ -24,7 +25,8 @@ use crate::refusals::failed;
 use crate::refusals::refuse;
 
 impl Run<'_> {
-    /// The entries of `tree` by which it says so; none where it does, or cannot.
+    /// Returns the entries of `tree` that mark the issue as closed. Empty if it is closed already, or cannot be
+    /// closed.
     pub(crate) fn closing(&self, work: &Work, tree: &str) -> Outcome<Entries> {
         let mut entries = Entries::new();
         let Some(issue) = &work.issue else {
@@ -33,7 +35,7 @@ impl Run<'_> {
         let Some((mode, mut found)) = self.found_in(tree, &issue.id)? else {
             return Ok(entries);
         };
-        // What somebody may not say by hand stays an edit: written by jit it would be believed.
+        // A hand edit of a guarded field must stay recognizable as an edit. If jit wrote it, it would count as valid.
         let is_guarded = |name: &&str| ["deleted", "gates", "state", "type"].contains(name);
         let may_write = !found.edited.iter().any(is_guarded) && !found.unstamped && found.problems.is_empty();
         if !may_write || is_closed(&found) {
@@ -43,7 +45,7 @@ impl Run<'_> {
         let unreadable = |e| refuse(Code::Io, e);
         let open = ready_queue::open_parts(&*view.table, &issue.id.key()).map_err(unreadable)?;
         if !open.is_empty() && !issue.state.is_closed() {
-            // It is done after its parts: its own work lands, and that is all.
+            // The issue is done after its parts. Its own work lands, and its state stays as it is.
             return Ok(entries);
         }
         let sheet = state::sheet(&*view.table, &issue.id).map_err(unreadable)?;
@@ -67,19 +69,19 @@ impl Run<'_> {
         Ok(entries)
     }
 
-    /// Whether this tree says that the issue is closed.
+    /// Returns whether the issue is closed in this tree.
     pub(crate) fn says_closed(&self, tree: &str, id: &IssueId) -> Outcome<bool> {
         let found = self.found_in(tree, id)?;
         Ok(found.is_some_and(|(_, found)| is_closed(&found)))
     }
 
-    /// The issue as a tree has it.
+    /// The issue as this tree has it.
     pub(crate) fn issue_in(&self, tree: &str, id: &IssueId) -> Outcome<Option<Issue>> {
         let found = self.found_in(tree, id)?;
         Ok(found.map(|(_, found)| found.issue))
     }
 
-    /// What a tree says about an issue, and the mode of the file that does.
+    /// Reads an issue from a tree, together with the mode of its file.
     fn found_in(&self, tree: &str, id: &IssueId) -> Outcome<Option<(String, FoundIssue)>> {
         let listed = self
             .repo
@@ -108,7 +110,7 @@ fn is_closed(found: &FoundIssue) -> bool {
     found.issue.state.is_closed() || found.sheet.deleted
 }
 
-/// Mode and object of the one file that `git ls-tree -z` told of.
+/// Mode and object of the single file in the output of `git ls-tree -z`.
 fn file_in(listed: &[u8]) -> Option<(String, String)> {
     let line = std::str::from_utf8(listed.strip_suffix(b"\0")?).ok()?;
     let words: Vec<&str> = line.split_once('\t')?.0.split(' ').collect();

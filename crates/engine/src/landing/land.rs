@@ -1,20 +1,22 @@
-//! The step that counts: the target moves from what it was to what was tested, or not at all (H3).
+//! Moves the target from its old commit to the tested commit, or not at all (H3).
 //!
 //! What must hold:
 //!
-//! - where nobody has the target checked out, its ref is compared and set in one step;
-//! - where it is checked out, it moves only by `git merge --ff-only` in that worktree, with hooks, stashing and the
-//!   overwriting of ignored files turned off: git refuses rather than touch a local change, and then nothing has moved.
-//!   Moving the ref under a checkout would make its owner's next commit take the landing back. Git would step forward from
-//!   whatever is checked out by then; a hook of our own (`GUARD`) stops it where that is not what was tested;
-//! - files of issues that are as jit wrote them are in nobody's way there (see [`obstacles`]);
-//! - a step forward that failed after files had changed is taken back there;
-//! - a branch that is being rebased or bisected in a worktree counts as checked out there: both would put it back. So does
-//!   one that is checked out under another name (a symbolic ref), and in a worktree whose folder is not where git has it;
-//! - whether a unit has landed is told by the target's history alone.
+//! - If the target is checked out nowhere, its ref is compared and set in one step.
+//! - If it is checked out, it moves only by `git merge --ff-only` in that worktree. Hooks, stashing and the
+//!   overwriting of ignored files are off. Git refuses rather than touch a local change, and then nothing has moved. A
+//!   direct change of the ref would make the owner's next commit revert the landing. Git would fast-forward whatever
+//!   is checked out by then; our own hook (`GUARD`) stops it if that is not the tested base.
+//! - Files of issues that are unchanged since jit wrote them do not block a landing (see [`obstacles`]).
+//! - A fast-forward that failed after files had changed is undone.
+//! - A branch that is being rebased or bisected in a worktree counts as checked out there: both would move it back.
+//!   The same holds for a branch that is checked out under another name (a symbolic ref), and in a worktree whose
+//!   folder is missing.
+//! - Whether a unit has landed is read from the target's history alone.
 //!
-//! Limitations: git has no way to lock a branch against being checked out. Somebody who switches to the target, or away
-//! from it, in the instant between the look and the step is not seen. Symbolic refs are not followed where refs are in tables.
+//! Limitations: git cannot lock a branch against being checked out. If a user switches to the target, or away from it,
+//! between the check and the move, that is not noticed. Symbolic refs are not followed if refs are stored in
+//! reftables.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -42,33 +44,33 @@ use crate::landing::checkout_recovery as half_way;
 use crate::refusals::failed;
 use crate::units::worktree_state::SQUASHED;
 
-/// How long a git that works in a checkout may take to end.
+/// Maximum time to wait for a git process that works in a checkout.
 const FOR_GIT: Duration = Duration::from_secs(1);
-/// How reflogs tell of a landing.
+/// Prefix of the reflog messages of landings.
 pub const LANDED: &str = "jit: landed";
 
-/// The target has it.
+/// The target contains the tested commit.
 #[derive(Debug)]
 #[must_use]
 pub struct Landed {
     pub steps: Vec<Step>,
     pub validations: Vec<crate::api::landing::Validation>,
-    /// Files of jit's own that were replaced: the checkout, and the paths in it.
+    /// Files of jit that were replaced: the checkout, and the paths in it.
     pub replaced: Option<(PathBuf, Vec<PathBuf>)>,
 }
 
 #[derive(Debug)]
 pub enum Move {
     Done(Landed),
-    /// Somebody else moved the target: detect and test again.
+    /// Another process moved the target: detect and test again.
     Elsewhere,
 }
 
-/// Where a branch is in use.
+/// How a branch is in use.
 #[derive(Debug, PartialEq, Eq)]
 enum Use {
     CheckedOut(PathBuf),
-    /// In a way that git offers no safe step for, and what ends that.
+    /// In use in a way that allows no safe move; the help ends that use.
     Busy {
         how: String,
         help: Vec<String>,
@@ -113,7 +115,7 @@ impl Tested {
                 let (code, said) = forward(&repo, &branch, &root, (&old, &new), why)?;
                 let tip = repo.tip(&branch)?;
                 if tip.as_deref() != Some(&new) {
-                    // Git changes the files first and the branch last, which may be locked or have moved.
+                    // Git changes the files first and the branch last. The branch may be locked or have moved.
                     let back = code == Some(0) || half_way::put_back(&repo, &branch, &note)?;
                     drop(aside);
                     if !back {
@@ -141,7 +143,8 @@ impl Tested {
     }
 }
 
-/// Lets no branch be moved but the one that is meant, from where it was. Git tells of `ORIG_HEAD` before it touches a file.
+/// A hook that allows only the target to move, and only from its old commit. Git reports `ORIG_HEAD` before it touches
+/// a file.
 const GUARD: &str = r#"#!/bin/sh
 [ "$1" = prepared ] || exit 0
 while read -r old new ref; do
@@ -158,7 +161,7 @@ done
 exit 0
 "#;
 
-/// The folder with the guard in it. It stays: a program that has just been written cannot always be run at once.
+/// The folder with the guard. It is kept: a program that was just written cannot always be run at once.
 fn guard(repo: &Repo) -> Outcome<PathBuf> {
     let folder = repo.control.join("landing").join("guard");
     let path = folder.join("reference-transaction");
@@ -169,7 +172,7 @@ fn guard(repo: &Repo) -> Outcome<PathBuf> {
         file::make_dir_like_parent(&repo.control.join("landing"))?;
         file::make_dir_like_parent(&folder)?;
         file::replace_unsynced(&path, GUARD.as_bytes())?;
-        // Whoever may look into the folder may run it.
+        // Every user who can read the folder can run it.
         let mode = fs::metadata(&folder)?.permissions().mode() & 0o777;
         fs::set_permissions(&path, fs::Permissions::from_mode(mode))
     };
@@ -177,7 +180,7 @@ fn guard(repo: &Repo) -> Outcome<PathBuf> {
     Ok(folder)
 }
 
-/// The step from `old` to `new` in a checkout, and what came of it: git's exit code, and what it said.
+/// Fast-forwards a checkout from `old` to `new`. Returns git's exit code and its message.
 fn forward(
     repo: &Repo,
     branch: &str,
@@ -253,11 +256,11 @@ fn dirty(
     Box::new(refusal.help("then the same command again"))
 }
 
-/// With a lock there git refuses at once, or when it has changed the files; what it has not done could not be told from
-/// what it has.
+/// Refuses if a lock file exists. With a lock file git fails at once or after it has changed files; then finished and
+/// unfinished changes could not be told apart.
 fn require_no_lock(repo: &Repo, branch: &str, root: &Path, new: &str) -> Outcome<()> {
     let lock = || obstacles::locks(repo, branch, root).into_iter().next();
-    // Whoever works there is soon done.
+    // A git process that works there usually exits soon.
     let end = Instant::now() + FOR_GIT;
     while lock().is_some() && Instant::now() < end {
         std::thread::sleep(FOR_GIT / 50);
@@ -290,8 +293,8 @@ fn busy(branch: &str, how: &str, help: &[String]) -> Box<Refusal> {
     Box::new(help.iter().fold(refusal, Refusal::help))
 }
 
-/// What somebody has begun in a checkout and has to finish before a step: committing it as it is would commit the marks of
-/// its conflicts.
+/// The unfinished operation in a checkout that must end before a fast-forward: a plain commit would commit its
+/// conflict markers.
 fn unfinished(root: &Path, git_dir: &Path) -> Outcome<Option<&'static str>> {
     let is_there = |name: &str| git_dir.join(name).exists();
     for (file, what) in [("MERGE_HEAD", "a merge"), ("CHERRY_PICK_HEAD", "a cherry-pick")] {
@@ -311,7 +314,7 @@ fn unfinished(root: &Path, git_dir: &Path) -> Outcome<Option<&'static str>> {
     })
 }
 
-/// A copy of a checkout's index in which what only looks changed by its times is not.
+/// A copy of a checkout's index in which files with only a new modification time count as unchanged.
 pub(super) struct Refreshed {
     folder: Folder,
 }
@@ -331,7 +334,7 @@ impl Refreshed {
         self.folder.path.join("index")
     }
 
-    /// Git in the checkout, with the copy.
+    /// Git in the checkout, with the copied index.
     pub(super) fn git(&self, root: &Path) -> Git {
         Git::at(root)
             .env("GIT_INDEX_FILE", self.path())
@@ -341,7 +344,7 @@ impl Refreshed {
     }
 }
 
-/// Refuses now what would be refused later, as far as that can be told without changing anything.
+/// Refuses early, as far as the obstacle can be found without changing anything.
 pub fn require_movable(repo: &Repo, branch: &str, new: &str, is_ours: IsOurs<'_>) -> Outcome<()> {
     match in_use(repo, branch)? {
         None => Ok(()),
@@ -373,7 +376,7 @@ pub fn require_movable(repo: &Repo, branch: &str, new: &str, is_ours: IsOurs<'_>
             if code != Some(0) {
                 return Err(dirty(branch, (&root, new), &said, code, is_ours));
             }
-            // A trial overwrites what is ignored; the real step does not.
+            // The dry run overwrites ignored files; the real fast-forward does not.
             let added = git()
                 .args([
                     "diff-tree",
@@ -418,10 +421,10 @@ pub fn require_movable(repo: &Repo, branch: &str, new: &str, is_ours: IsOurs<'_>
     }
 }
 
-/// What a branch is in the end: it may be another name for a branch.
+/// Resolves a branch that is a symbolic name for another branch.
 fn resolved(common: &Path, refname: &str) -> String {
     let mut name = refname.to_owned();
-    // Git gives up after five steps too.
+    // Git also stops after five steps.
     for _ in 0..5 {
         let content = fs::read_to_string(common.join(&name)).unwrap_or_default();
         match content.strip_prefix("ref:") {
@@ -469,9 +472,9 @@ fn in_use(repo: &Repo, branch: &str) -> Outcome<Option<Use>> {
             return Ok(Some(Use::Busy { how, help }));
         }
         if entry.prunable.is_some() || root.is_none() {
-            // Git would not have it moved either: the folder may only have been moved.
+            // Git would not move it either: the folder may only have been moved.
             let how = format!("{how} in {}, which is not there", place());
-            // Git forgets none that somebody locked.
+            // Git does not prune a locked worktree.
             let unlock = match (&entry.locked, &entry.root) {
                 (Some(_), Some(root)) => {
                     format!("git worktree unlock {} && ", shell_word(&root.to_string_lossy()))
@@ -515,14 +518,14 @@ fn in_use(repo: &Repo, branch: &str) -> Outcome<Option<Use>> {
     Ok(found)
 }
 
-/// Whether a line of a reflog tells that a unit landed.
+/// Returns whether a reflog line reports that a unit landed.
 pub fn tells_of(line: &str, unit: &UnitId) -> bool {
     let names = line.strip_prefix(LANDED).unwrap_or_default();
     names.split([',', ':']).any(|name| name.trim() == unit.as_str())
 }
 
 impl Repo {
-    /// Whether a commit contains another. Not where it is gone.
+    /// Returns whether a commit contains another. False if one of them is missing.
     fn contains(&self, commit: &str, other: &str) -> Outcome<bool> {
         let git = self.git().args(["merge-base", "--is-ancestor", other, commit]);
         let (code, ..) = git.try_run().map_err(failed)?;
@@ -530,11 +533,11 @@ impl Repo {
     }
 }
 
-/// The commit by which a unit came to its target, if it did.
+/// Returns the commit by which a unit landed on its target, if it did.
 ///
-/// A tip that the target contains is that of a landing where one was begun with it, or where the target's reflog tells of one.
-/// Otherwise it counts only if it was made on the branch: one that merely followed the target, or was put back to it or to what
-/// another unit landed, is contained in it too.
+/// A tip that the target contains has landed if a landing was begun with it, or if the target's reflog reports one.
+/// Otherwise it counts only if it was made on the unit's branch. A branch that merely followed the target, or was
+/// reset to it or to another unit's landing, is contained in the target too.
 pub fn landed_as(
     repo: &Repo,
     unit: &Unit,
@@ -561,7 +564,7 @@ pub fn landed_as(
         if !merged && !squashed.split(' ').any(|one| one.trim() == tip) {
             continue;
         }
-        // By another unit's landing it came there only if it is this one's work.
+        // If the commit belongs to another unit's landing, it counts only if the tip is this unit's work.
         let is_others = !units.is_empty() && !units.split(' ').any(|one| one.trim() == unit.id.as_str());
         if !is_others || was_made_on(repo, &unit.branch, (tip, base))? {
             return Ok(Some(commit.to_owned()));
@@ -576,7 +579,7 @@ pub fn landed_as(
     Ok(landed.then(|| tip.to_owned()))
 }
 
-/// The moves of a branch, the newest first: where to, and why.
+/// The moves of a branch from its reflog, newest first: the new commit, and the reason.
 fn moves(repo: &Repo, branch: &str) -> Outcome<Vec<(String, String)>> {
     let refname = format!("refs/heads/{branch}");
     let git = repo
@@ -590,11 +593,11 @@ fn moves(repo: &Repo, branch: &str) -> Outcome<Vec<(String, String)>> {
     Ok(String::from_utf8_lossy(&log).lines().map(split).collect())
 }
 
-/// Whether the log of a target tells that a unit landed there with this commit.
+/// Returns whether the reflog of a target reports that a unit landed there with this commit.
 fn is_told(repo: &Repo, unit: &UnitId, tip: &str, target: &str) -> Outcome<bool> {
     let moves = moves(repo, target)?;
     for (n, (to, why)) in moves.iter().enumerate() {
-        // It may have landed with a commit of jit's own on top.
+        // It may have landed with an extra commit of jit on top.
         let brought = match moves.get(n + 1) {
             _ if !tells_of(why, unit) => false,
             Some((from, _)) => repo.contains(to, tip)? && !repo.contains(from, tip)?,
@@ -607,11 +610,11 @@ fn is_told(repo: &Repo, unit: &UnitId, tip: &str, target: &str) -> Outcome<bool>
     Ok(false)
 }
 
-/// Whether anything since `base` was made on a branch, as its log tells. A commit that it was only moved to was not, nor what a
-/// rebase came to after the branch's own commits had been thrown away.
+/// Returns whether any commit since `base` was made on a branch, by its reflog. A commit that the branch was only
+/// moved to does not count. The result of a rebase does not count after the branch's own commits were dropped.
 pub fn was_made_on(repo: &Repo, branch: &str, (tip, base): (&str, &str)) -> Outcome<bool> {
     let listed = |range: &str| -> Outcome<HashSet<String>> {
-        // A reflog may tell of commits that are gone for good.
+        // A reflog may name commits that no longer exist.
         let git = repo.git().args(["rev-list", range, "--"]);
         let (_, out, _) = git.try_run().map_err(failed)?;
         Ok(String::from_utf8_lossy(&out).lines().map(str::to_owned).collect())
@@ -625,7 +628,7 @@ pub fn was_made_on(repo: &Repo, branch: &str, (tip, base): (&str, &str)) -> Outc
     let moves = moves(repo, branch)?;
     let worked = moves.iter().any(|(_, why)| makes(why));
     let is_rebase = |why: &str| worked && why.contains("rebase");
-    // One that made commits anew ends elsewhere than where it went onto.
+    // A rebase that made new commits does not end at the commit it went onto.
     let remade = |to: &str, why: &str| why.rsplit_once(" onto ").is_some_and(|(_, onto)| onto != to);
     let own: Vec<&str> = moves
         .iter()
@@ -635,7 +638,7 @@ pub fn was_made_on(repo: &Repo, branch: &str, (tip, base): (&str, &str)) -> Outc
     if own.iter().any(|to| since.contains(*to)) {
         return Ok(true);
     }
-    // What a rebase of own work came to may be the target itself, where that has all of it.
+    // A rebase of own work may end at the target itself, if the target contains all of it.
     for (n, (to, why)) in moves.iter().enumerate() {
         let Some((from, _)) = moves.get(n + 1).filter(|_| is_rebase(why) && since.contains(to)) else {
             continue;

@@ -1,8 +1,10 @@
-//! What the commits said that a squash makes one of (H3, H7).
+//! Commit messages that a squash combines into one (H3, H7).
 //!
-//! What must hold: the message of the landing's commit has that of each of them, as it was and indented, as git's own
-//! squash has it: no line of theirs is at the beginning of a line, where it could be a trailer of jit's. What it has not
-//! got whole (too much, or no text) is kept with the commits when the worktree goes.
+//! What must hold:
+//!
+//! - The message of the landing's commit contains the message of each squashed commit, unchanged and indented, as
+//!   git's own squash does it. Because of the indent no line of theirs can be read as a trailer of jit.
+//! - A message that does not fit, or is not text, is left out. Its commit is then kept when the worktree is removed.
 
 use std::collections::HashSet;
 
@@ -11,12 +13,12 @@ use jit_store::Outcome;
 
 use crate::refusals::failed;
 
-/// Longest that all of them may be in one message, in bytes.
+/// Maximum length of all combined messages, in bytes.
 const MOST: usize = 256 << 10;
-/// What comes before each of them.
+/// Starts the entry of each commit.
 const COMMIT: &str = "commit ";
 
-/// What the commits of a range said, the first one first, each as it is told in the message of a squash.
+/// Formats the commits of a range, oldest first, each as it appears in the message of a squash.
 fn told(git: Git, range: &str) -> Outcome<Vec<String>> {
     let out = git
         .args([
@@ -33,7 +35,7 @@ fn told(git: Git, range: &str) -> Outcome<Vec<String>> {
     Ok(fields.chunks_exact(4).map(one).collect())
 }
 
-/// One of them. What is not UTF-8 comes out otherwise than it was, and so not as it is in any message.
+/// Formats one commit. Bytes that are not UTF-8 are replaced, so such a message never equals the text of a squash.
 fn one(fields: &[&[u8]]) -> String {
     let text = |n: usize| String::from_utf8_lossy(fields.get(n).copied().unwrap_or_default());
     let mut told = format!(
@@ -51,7 +53,7 @@ fn one(fields: &[&[u8]]) -> String {
     told
 }
 
-/// What goes into the message of a squash of this range, as much of it as fits.
+/// The text for the message of a squash of this range, as much of it as fits.
 pub fn squashed(git: Git, range: &str) -> Outcome<String> {
     let mut all = String::new();
     for told in told(git, range)? {
@@ -63,7 +65,7 @@ pub fn squashed(git: Git, range: &str) -> Outcome<String> {
     Ok(all)
 }
 
-/// Whether what each commit of `gone` said is in a message of the commits of `there`.
+/// Returns whether the message of each commit of `gone` is contained in a message of the commits of `there`.
 pub fn are_told(git: &dyn Fn() -> Git, gone: &str, there: &str) -> Outcome<bool> {
     let log = git()
         .args([
@@ -76,7 +78,7 @@ pub fn are_told(git: &dyn Fn() -> Git, gone: &str, there: &str) -> Outcome<bool>
         .run()
         .map_err(failed)?;
     let log = String::from_utf8_lossy(&log);
-    // Each up to the next one, or to the trailers: both follow after an empty line, and are not indented.
+    // Each entry ends before the next entry or before the trailers. Both follow an empty line and are not indented.
     let mut known = HashSet::new();
     let lines: Vec<&str> = log.split(['\n', '\0']).collect();
     let starts = lines

@@ -1,21 +1,23 @@
-//! From a finished unit to its target: would it merge, what would come of it, does that work, and then, in one step,
-//! the target moves (H1, H3, H6, H8).
+//! Lands finished units on their target branch (H1, H3, H6, H8).
+//!
+//! A landing predicts the merge, builds the merged commit, runs the checks on it, and then moves the target in one
+//! step.
 //!
 //! What must hold:
 //!
-//! - nothing here changes a file that somebody has checked out, but for a fast-forward that git itself allows there:
-//!   merges are made of objects (`detect`, `candidate`), tried in a folder of their own (`tested`), and the target moves
-//!   by comparing it with what was tested (`landed`);
-//! - the target only ever points to what was tested, and never loses a commit that somebody else put there;
-//! - types keep the order: [`candidate::Candidate`] becomes [`tested::Tested`] becomes [`landed::Landed`], each step
-//!   consumes the one before, and there is no other way to the last;
-//! - a step that was cut off is done again from what git has: whether a unit has landed is read from the target's
-//!   history, never from memory;
-//! - whoever is killed leaves a git or a check behind that goes on for a while. A git holds the kernel's lock of the landing
-//!   with it, and the next landing waits until it has ended. A check does not, because it may leave a daemon behind: it works
-//!   in a folder that is never used again.
+//! - No code here changes a checked-out file, except by a fast-forward that git itself allows in that checkout. Merges
+//!   are made of git objects (`detect`, `candidate`). Checks run in a folder of their own (`tested`). The target moves
+//!   by compare-and-swap against the commit that was tested (`land`).
+//! - The target only ever points to a commit that was tested. It never loses a commit that another process put there.
+//! - The types enforce the order: [`candidate::Candidate`] becomes [`tested::Tested`] becomes [`land::Landed`]. Each
+//!   step consumes the one before. There is no other way to reach the last.
+//! - An interrupted step is repeated from the state of git. Whether a unit has landed is read from the target's
+//!   history, never from memory.
+//! - A killed landing can leave a git process or a check running for a while. Such a git process holds the kernel lock
+//!   of the landing, and the next landing waits until it exits. A check does not hold that lock, because it may leave
+//!   a daemon behind. Instead, a check works in a folder that is never reused.
 //!
-//! Git runs in `<control>/scratch`, because merge drivers put their files into the current folder.
+//! Git runs in `<control>/scratch`, because merge drivers write their files into the current folder.
 
 pub mod already_landed;
 pub mod candidate;
@@ -53,13 +55,13 @@ use jit_store::Outcome;
 
 use crate::refusals::failed;
 
-/// A repository as landings see it.
+/// The repository, as the landing code uses it.
 #[derive(Debug, Clone)]
 pub struct Repo {
     pub common: PathBuf,
     pub control: PathBuf,
     scratch: PathBuf,
-    /// The lock of whoever lands: a git that is started for a landing has it too.
+    /// The landing lock of this process. Each git process that is started for the landing inherits it.
     turn: Option<Arc<File>>,
 }
 
@@ -75,7 +77,7 @@ impl Repo {
         })
     }
 
-    /// The same for whoever only reads: nothing is made, and git runs in the repository itself.
+    /// The repository for read-only use: creates no folder, and runs git in the repository itself.
     pub fn to_look_at(common: &Path, control: &Path) -> Self {
         Self {
             common: common.to_owned(),
@@ -85,7 +87,7 @@ impl Repo {
         }
     }
 
-    /// The same, for whoever has this lock: it lasts until the last git is gone that was started in here.
+    /// Adds the landing lock. The lock lasts until the last git process that this `Repo` started has exited.
     #[must_use]
     pub fn holding(mut self, turn: Option<File>) -> Self {
         self.turn = turn.map(Arc::new);
@@ -100,7 +102,7 @@ impl Repo {
         &self.scratch
     }
 
-    /// Git on this repository, away from every checkout.
+    /// Git on this repository, outside every checkout.
     pub fn git(&self) -> Git {
         let mut option = OsString::from("--git-dir=");
         option.push(&self.common);
@@ -109,7 +111,7 @@ impl Repo {
             .without_hooks()
             .holding(self.turn());
         match path_with_jit() {
-            // For the merge driver of issues: git finds `jit` by its name.
+            // The merge driver for issues needs this: git finds `jit` by its name.
             Some(path) => git.env("PATH", path),
             None => git,
         }
@@ -124,16 +126,16 @@ impl Repo {
         }
     }
 
-    /// What a branch is in the end: it may be another name for a branch. There is one turn for both, and one record.
+    /// Resolves a branch that is a symbolic name for another branch. Both names share one landing lock and one record.
     pub fn meant(&self, branch: &str) -> String {
-        // What is no name of a branch is refused where its commit is asked for.
+        // An invalid branch name is refused later, where its commit is looked up.
         let goal = self.git().symbolic(&format!("refs/heads/{branch}"));
         let goal = goal.ok().flatten();
         let name = goal.as_deref().and_then(|goal| goal.strip_prefix("refs/heads/"));
         name.unwrap_or(branch).to_owned()
     }
 
-    /// The commit a branch is at.
+    /// The commit that a branch points to.
     pub fn tip(&self, branch: &str) -> Outcome<Option<String>> {
         if !is_branch_name(branch) {
             return Ok(None);
@@ -158,8 +160,8 @@ impl Repo {
             .map_err(failed)
     }
 
-    /// Whether what a commit changes is on the target: the commit itself, its patches, or, as it was when it landed, all that
-    /// it would change.
+    /// Returns whether the target contains the changes of a commit: the commit itself, its patches, or, at the commit
+    /// `landed` where it landed, everything that it would change.
     pub fn has(&self, target: &str, tip: &str, landed: Option<&str>) -> Outcome<bool> {
         if self.carries(target, tip)? {
             return Ok(true);
@@ -173,7 +175,7 @@ impl Repo {
         }
     }
 
-    /// Whether a branch had this commit at some time, as far as its reflog tells.
+    /// Returns whether a branch had this commit at some time, as far as its reflog shows.
     pub fn was_on(&self, branch: &str, commit: &str) -> Outcome<bool> {
         let refname = format!("refs/heads/{branch}");
         let log = self
@@ -181,7 +183,7 @@ impl Repo {
             .args(["reflog", "show", "--format=^%H", &refname, "--"]);
         let (_, mut ask, _) = log.try_run().map_err(failed)?;
         ask.extend_from_slice(format!("{commit}\n").as_bytes());
-        // Commits that are gone for good are in a reflog too.
+        // A reflog can also name commits that no longer exist.
         let git = self
             .git()
             .args(["rev-list", "--max-count=1", "--ignore-missing", "--stdin"]);
@@ -189,13 +191,13 @@ impl Repo {
         Ok(code == Some(0) && left.is_empty())
     }
 
-    /// The best common ancestor, `None` for histories that have nothing in common.
+    /// The best common ancestor; `None` for unrelated histories.
     pub fn merge_base(&self, a: &str, b: &str) -> Outcome<Option<String>> {
         merge_base(self.git(), a, b)
     }
 }
 
-/// Whether this can name a branch. `main^` and `main@{1}` name a commit.
+/// Returns whether this can be a branch name. `main^` and `main@{1}` name a commit instead.
 fn is_branch_name(name: &str) -> bool {
     let is_odd = |c: char| c.is_ascii_control() || " ~^:?*[\\".contains(c);
     !name.is_empty() && !name.contains(is_odd) && !name.contains("@{") && !name.contains("..")

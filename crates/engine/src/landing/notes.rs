@@ -1,16 +1,19 @@
-//! Telling the sessions in a worktree that it has come into somebody's way (H8).
+//! Notifies the sessions of a worktree that their changes conflict with another worktree (H8).
 //!
-//! Whoever watches writes a note for each worktree that is concerned; the hook of an agent that works there shows it. What
-//! must hold:
+//! The watching process writes a note for each worktree with a conflict. The hook of an agent that works there shows
+//! it.
 //!
-//! - each session is told once of each change: a note has a number, and a session remembers the last one it was shown;
-//! - a note says what is so now. Somebody who comes later is told of what is still so, not of what is over;
-//! - names of files and branches are data: control characters are left out, or written as escapes in the names of files, and
-//!   lengths are bounded.
+//! What must hold:
+//!
+//! - Each session sees each change once: a note has a number, and a session remembers the last number it was shown.
+//! - A note contains only current conflicts. A session that starts later sees the conflicts that remain, not the
+//!   resolved ones.
+//! - Names of files and branches are data. Control characters are left out, or written as escapes in names of files.
+//!   Lengths are bounded.
 //!
 //! Format: `<control>/notes/<digest of the worktree's folder>/note.json`: root, number, conflicts (a line each);
-//! `seen-<digest of the session>` beside it: the number that was shown. The folder goes when the worktree is gone. All of
-//! it may be deleted: then everybody is told again.
+//! `seen-<digest of the session>` beside it: the number that was shown. The folder is deleted when the worktree is
+//! gone. All of it may be deleted: then every session sees its note again.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -22,9 +25,9 @@ use sha2::{Digest as _, Sha256};
 
 use crate::api::landing::Picture;
 
-/// So many conflicts are told, and so many paths of each.
+/// Maximum number of conflicts in a message, and of paths for each conflict.
 const MOST: usize = 8;
-/// A note is never longer than this.
+/// Maximum length of a note file, in bytes.
 const LONGEST: u64 = 64 << 10;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,7 +43,7 @@ fn digest(text: &[u8]) -> String {
 }
 
 fn folder(control: &Path, root: &Path) -> PathBuf {
-    // However somebody came there.
+    // The digest must not depend on links in the path.
     let root = fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
     control.join("notes").join(digest(root.as_os_str().as_bytes()))
 }
@@ -54,12 +57,12 @@ fn plain(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
-/// The same of what is quoted, where nothing has to be left out.
+/// Like `plain`, for text that is quoted with escapes later: only the length is bounded.
 fn bounded(text: &str) -> String {
     text.chars().take(200).collect()
 }
 
-/// Writes a note for each worktree whose conflicts are others than they were.
+/// Writes a note for each worktree whose conflicts have changed.
 pub fn tell(control: &Path, picture: &Picture) -> io::Result<()> {
     let notes = control.join("notes");
     let concerned = !picture.conflicts.is_empty();
@@ -67,13 +70,13 @@ pub fn tell(control: &Path, picture: &Picture) -> io::Result<()> {
         return Ok(());
     }
     file::make_dir_like_parent(&notes)?;
-    // Two who watch tell once.
+    // If two processes watch, only one of them writes a change.
     let _turn = file::lock_folder(&notes)?;
     for one in &picture.worktrees {
         let Some(root) = one.root.as_deref().map(Path::new) else {
             continue;
         };
-        // What cannot be read now has not changed.
+        // A worktree that cannot be read now keeps its note.
         if one.unknown.is_some() {
             continue;
         }
@@ -116,7 +119,7 @@ pub fn tell(control: &Path, picture: &Picture) -> io::Result<()> {
     forget(&notes)
 }
 
-/// Notes for worktrees that are gone.
+/// Deletes the notes of worktrees that are gone.
 fn forget(notes: &Path) -> io::Result<()> {
     for entry in fs::read_dir(notes)? {
         let folder = entry?.path();
@@ -127,7 +130,7 @@ fn forget(notes: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What a session in this worktree has not been told yet, in words; it counts as told from now on.
+/// Returns the news that a session in this worktree has not seen yet, as text, and marks it as seen.
 pub fn news(control: &Path, root: &Path, session: &str) -> Option<String> {
     let folder = folder(control, root);
     let note = read(&folder)?;

@@ -1,14 +1,15 @@
-//! What is in the way of a step forward in a checkout (H3): what to do about it, and what is put aside for it.
+//! Finds the files that block a fast-forward in a checkout (H3), moves some of them aside, and suggests commands for
+//! the rest.
 //!
 //! What must hold:
 //!
-//! - files of issues that are as jit wrote them are nobody's work: the log has all of it. They are put aside for the step,
-//!   and put back if it fails;
-//! - one that anybody edited stays, and the step is refused;
-//! - for everything else there is a command that helps with that kind of thing.
+//! - Files of issues that are unchanged since jit wrote them contain no one's work: the log has all of it. They are
+//!   moved aside for the fast-forward, and moved back if it fails.
+//! - A file that was edited stays, and the fast-forward is refused.
+//! - For every other obstacle the refusal names a command that helps with that kind.
 //!
-//! Format: what is put aside stands beside where it was, under the name of a file that is being written
-//! (`issue.json.<16 digits>.tmp`), so what a killed process left of it is cleared away like those.
+//! Format: a file that is moved aside stays in its folder, under the name of a temporary file (`issue.json.<16
+//! digits>.tmp`). So the leftovers of a killed process are cleaned up like other temporary files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -25,13 +26,13 @@ use super::Repo;
 use super::trees::Entries;
 use crate::refusals::failed;
 
-/// Whether a file in a checkout is as jit wrote it: the checkout, and the path in it.
+/// Returns whether a file in a checkout is as jit wrote it. Arguments: the checkout, and the path in it.
 pub type IsOurs<'a> = &'a dyn Fn(&Path, &Path) -> bool;
 
-/// So many of a kind are named.
+/// Maximum number of paths of each kind in the help.
 const FEW: usize = 3;
 const ISSUES: &str = ".jit/issues";
-/// What each worktree has for itself, and git ignores.
+/// Each worktree has its own copy of this file, and git ignores it.
 const IDENTITY: &str = ".jit/worktree.json";
 
 fn within(root: &Path) -> Git {
@@ -47,12 +48,12 @@ fn paths(out: &[u8]) -> impl Iterator<Item = PathBuf> {
         .map(|one| PathBuf::from(OsStr::from_bytes(one)))
 }
 
-/// What git has in its index that somebody changed there or in the files, below `under`.
+/// The paths below `under` that git tracks, with the changes in the index and in the files.
 struct Changes {
     tracked: BTreeMap<PathBuf, u8>,
     staged: BTreeSet<PathBuf>,
     changed: BTreeSet<PathBuf>,
-    /// What the step would change.
+    /// Paths that the fast-forward would change.
     coming: BTreeSet<PathBuf>,
 }
 
@@ -83,7 +84,7 @@ impl Changes {
     }
 }
 
-/// Files of issues that are in the way of `new`, and are as jit wrote them.
+/// Lists the files of issues that block the fast-forward to `new` and are as jit wrote them.
 pub fn ours(root: &Path, new: &str, is_ours: IsOurs<'_>) -> Outcome<Vec<PathBuf>> {
     if !root.join(ISSUES).is_dir() {
         return Ok(Vec::new());
@@ -125,24 +126,24 @@ pub fn without(repo: &Repo, root: &Path, new: &str, these: &[PathBuf]) -> Outcom
     repo.tree_with(new, &entries)
 }
 
-/// What is to be put aside.
+/// Files to move aside.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// Where each belongs, where it is to be, seen from the checkout, and what it was.
+    /// For each file: its path and its temporary path, relative to the checkout, and its content.
     files: Vec<(PathBuf, PathBuf, Vec<u8>)>,
 }
 
-/// Files that are not in the way for now. They come back, unless the step was made.
+/// Files that are moved aside. Dropping this moves them back; [`Aside::forget`] deletes them.
 #[derive(Debug, Default)]
 pub struct Aside {
-    /// Where each belongs, and where it is.
+    /// For each file: its place, and where it is now.
     moved: Vec<(PathBuf, PathBuf)>,
-    /// Where each belongs, seen from the checkout.
+    /// The path of each file, relative to the checkout.
     paths: Vec<PathBuf>,
 }
 
 impl Plan {
-    /// Where each belongs, and where it is to be, seen from the checkout.
+    /// For each file: its path and its temporary path, relative to the checkout.
     pub fn planned(&self) -> Vec<(PathBuf, PathBuf)> {
         let pair = |(path, there, _): &(PathBuf, PathBuf, Vec<u8>)| (path.clone(), there.clone());
         self.files.iter().map(pair).collect()
@@ -171,7 +172,7 @@ impl Plan {
 
 impl Aside {
     pub fn plan(root: &Path, new: &str, is_ours: IsOurs<'_>) -> Outcome<Plan> {
-        // Read before they are looked at: in between somebody may write to them.
+        // The content is read before the files are judged: another process may write to them in between.
         let mut files = Vec::new();
         for path in ours(root, new, &|_, _| true)? {
             let (Ok(content), Ok(number)) = (fs::read(root.join(&path)), random::u128()) else {
@@ -190,7 +191,8 @@ impl Aside {
         self.paths.append(&mut other.paths);
     }
 
-    /// The step was made: others stand in their places now. Which those are, in the checkout.
+    /// The fast-forward succeeded: deletes the files and returns their paths in the checkout. New files are in their
+    /// places.
     pub fn forget(mut self) -> Vec<PathBuf> {
         for (_, there) in self.moved.drain(..) {
             let _ = fs::remove_file(there);
@@ -209,14 +211,14 @@ impl Drop for Aside {
     }
 }
 
-/// The lock of a git that works on the index there, or was killed while it did.
+/// The index lock of a git process that works there, or was killed while it worked.
 pub fn lock(root: &Path) -> Option<PathBuf> {
     let git_dir = Git::at(root).args(["rev-parse", "--absolute-git-dir"]).line();
     let lock = Path::new(&git_dir.ok()?).join("index.lock");
     lock.symlink_metadata().is_ok().then_some(lock)
 }
 
-/// The locks that a git has which steps forward in a checkout, as far as they are there; that of the branch first.
+/// The existing lock files of a git process that fast-forwards a checkout; the branch lock comes first.
 pub fn locks(repo: &Repo, branch: &str, root: &Path) -> Vec<PathBuf> {
     let mut all = vec![repo.common.join(format!("refs/heads/{branch}.lock"))];
     if let Ok(git_dir) = Git::at(root).args(["rev-parse", "--absolute-git-dir"]).line() {
@@ -227,20 +229,20 @@ pub fn locks(repo: &Repo, branch: &str, root: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// The lock that git complains of.
+/// The lock file that an error message of git names.
 pub fn lock_in(said: &str) -> Option<PathBuf> {
     let (_, rest) = said.split_once("Unable to create '")?;
     let (path, _) = rest.split_once("': File exists")?;
     path.ends_with(".lock").then(|| PathBuf::from(path))
 }
 
-/// What helps where a git that was killed left a lock.
+/// The help for a lock file that a killed git process left.
 pub fn help_with_lock(lock: &Path) -> String {
     let lock = shell_word(&lock.to_string_lossy());
     format!("if no git runs there any more: rm {lock}")
 }
 
-/// What helps where it is the disk or the permissions that git complains of: nobody's changes are in the way.
+/// The help for errors of the disk or of permissions. In these cases no changed file blocks the fast-forward.
 pub fn help_with_disk(root: &Path, said: &str) -> Option<Vec<String>> {
     let root = shell_word(&root.to_string_lossy());
     let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
@@ -259,7 +261,7 @@ pub fn help_with_disk(root: &Path, said: &str) -> Option<Vec<String>> {
     })
 }
 
-/// What helps where a checkout cannot go forward to `new`.
+/// The help for a checkout that cannot be fast-forwarded to `new`.
 pub fn help(root: &Path, new: &str, is_ours: IsOurs<'_>) -> Vec<String> {
     let git = format!("git -C {}", shell_word(&root.to_string_lossy()));
     let mut help = vec![format!("{git} status")];
@@ -305,7 +307,7 @@ pub fn help(root: &Path, new: &str, is_ours: IsOurs<'_>) -> Vec<String> {
     help
 }
 
-/// What stands where a file is to be: something of that name, or a file where a folder has to be.
+/// Returns the path that blocks a new file: an entry of that name, or a file where a folder is needed.
 fn blocks(root: &Path, path: &Path) -> Option<PathBuf> {
     let above = path.ancestors().skip(1).filter(|one| *one != Path::new(""));
     let is_file = |one: &&Path| {

@@ -1,4 +1,11 @@
-//! Before anything is merged: what holds on the target, and whether a unit may go there at all.
+//! Checks before a merge: reads the rules of the target, and decides whether a unit may land there.
+//!
+//! What must hold:
+//!
+//! - The rules (settings and gates) are those committed on the target, not those of a checkout or of the unit.
+//! - A unit does not land while a dependency is open, or while its worktree has uncommitted work. If leases are
+//!   enforced, it does not land while another agent holds its issue.
+//! - A commit whose rules cannot be read never becomes the target: nothing could land after it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -31,16 +38,17 @@ use crate::refusals::refuse;
 use crate::trust::VALIDATE;
 use crate::units::worktree_state::{no_branch, require_committed};
 
-/// What has a say about landings, below `.jit`.
+/// Files with rules for landings, below `.jit`.
 const RULES: [&str; 2] = ["config.toml", "gates/registry.json"];
 
 impl Run<'_> {
-    /// What holds on the target as it is now.
+    /// The rules of the target as it is now.
     pub(crate) fn rules(&self) -> Outcome<Rc<Rules>> {
         self.rules_of(&self.repo.require_tip(&self.target)?)
     }
 
-    /// What of a commit's own files has a say. From a folder of its own: it may be checked out nowhere.
+    /// Reads the rules from a commit's own files. They are written to a temporary folder, because the commit may be
+    /// checked out nowhere.
     pub(crate) fn rules_of(&self, commit: &str) -> Outcome<Rc<Rules>> {
         let listed = self
             .repo
@@ -101,7 +109,7 @@ impl Run<'_> {
         Ok(rules)
     }
 
-    /// The same for where nothing can land before somebody mends it.
+    /// Like [`Run::rules_of`], with help for the case that unreadable rules block every landing.
     pub(crate) fn rules_that_hold(&self, commit: &str) -> Outcome<Rc<Rules>> {
         self.rules_of(commit).map_err(|mut refusal| {
             if refusal.code != Code::Io {
@@ -114,7 +122,7 @@ impl Run<'_> {
         })
     }
 
-    /// What would become of the target has to have rules that can be read: otherwise nothing could land after it.
+    /// Requires that the rules of the future target can be read: otherwise nothing could land after it.
     pub(crate) fn require_rules(&self, commit: &str) -> Outcome<()> {
         match self.rules_of(commit) {
             Err(mut refusal) if refusal.code != Code::Io => {
@@ -130,7 +138,7 @@ impl Run<'_> {
         }
     }
 
-    /// Looks again who has the unit's issue, and what it has to pass: checks may have taken long.
+    /// Reads again who holds the unit's issue and which gates it must pass: checks may have taken long.
     pub(crate) fn look_again(&self, work: &Work) -> Outcome<Work> {
         self.work(
             &crate::write_path::view(self.cx)?,
@@ -139,7 +147,7 @@ impl Run<'_> {
         )
     }
 
-    /// Looks at a unit before anything is merged.
+    /// Examines a unit before anything is merged.
     pub(crate) fn sort(&mut self, unit: Unit) -> Outcome<Sorted> {
         let view = crate::write_path::view(self.cx)?;
         let bad = |why: String, help: String| Box::new(Refusal::new(Code::BadTransition, why).help(help));
@@ -147,7 +155,7 @@ impl Run<'_> {
         let reason = unit.error.as_ref().map(|error| error.reason.as_str());
         let conflict = unit.state == Phase::Failed && reason == Some("merge_conflict");
         if unit.state == Phase::Cleanup && unit.abandoned.is_none() {
-            // It has landed, and only its removal is not at its end.
+            // The unit has landed, and only its removal is unfinished.
             let mut report = self.landed_before(&unit)?;
             report.help.push(format!("jit worktree cleanup {}", unit.id));
             return Ok(Sorted::Told(Box::new(report)));
@@ -179,7 +187,7 @@ impl Run<'_> {
                 ..report_of(&unit, Verdict::AlreadyLanded)
             })));
         }
-        // However it got here: what was written elsewhere does not land.
+        // Whatever its state: work outside of the unit's scope does not land.
         if matches!(
             unit.state,
             Phase::Ready | Phase::Completed | Phase::Dispatched | Phase::Running | Phase::Merged
@@ -233,7 +241,7 @@ impl Run<'_> {
                 ),
             });
         }
-        // One whose conflict is settled may have been refused for something else.
+        // A unit whose conflict is resolved may have been refused for another reason.
         let goes_on = conflict
             || unit.state == Phase::Merging
             || unit.state == Phase::Completed && !unit.merge_conflicts.is_empty();
@@ -265,7 +273,7 @@ impl Run<'_> {
         if landed.is_none()
             && let Some(commit) = self.repo.squashed_with(&target, &work.tip)?
         {
-            // Another unit that goes on from it was squashed.
+            // Another unit that was built on this one was squashed.
             match was_made_on(&self.repo, &work.unit.branch, about)? {
                 true => landed = Some(commit),
                 false => is_others = true,
@@ -275,7 +283,7 @@ impl Run<'_> {
             && remote::open_for(&self.repo, work.unit.id.as_str()).is_some()
             && self.repo.carries(&target, &work.tip)?
         {
-            // Others merged it, in their way: up to here the target has it.
+            // Others merged it with their own method: the target contains it up to here.
             landed = Some(target.clone());
         }
         if let Some(commit) = landed {
@@ -294,7 +302,7 @@ impl Run<'_> {
             })));
         }
         if let Err(refusal) = require_committed(self.cx, &work.unit, &work.tip) {
-            // A landing that was cut off has begun: it must not stay so.
+            // An interrupted landing left the unit in MERGING: it must not stay there.
             if work.unit.state == Phase::Merging && self.mode != MergeMode::DryRun {
                 return Err(self.set_back(&work, &refusal)?);
             }
@@ -302,7 +310,7 @@ impl Run<'_> {
         }
         if let Some(refusal) = self.nothing_new(&work, &base, &target, is_others)? {
             let unit = match work.unit.state {
-                // A landing that was cut off has begun: it must not stay so.
+                // An interrupted landing left the unit in MERGING: it must not stay there.
                 Phase::Merging if self.mode != MergeMode::DryRun => {
                     let facts = Facts {
                         error: Some(Failure {
@@ -323,7 +331,7 @@ impl Run<'_> {
         Ok(Sorted::Work(Box::new(work)))
     }
 
-    /// The branch that a unit landed on is gone, and this one has all of it: from now on it is known to be here.
+    /// The branch on which the unit landed is gone, and this target contains all of it: records this target instead.
     fn comes_to_be_here(&mut self, view: &View, unit: Unit, tip: String) -> Outcome<Sorted> {
         let target = self.repo.require_tip(&self.target)?;
         let mut commit = target.clone();
@@ -344,8 +352,8 @@ impl Run<'_> {
         })))
     }
 
-    /// Whether a unit that has landed has something that its target has not: commits since then, or all of it, where the
-    /// target was moved back. What was taken back is not brought again with everything else, only by name.
+    /// Returns whether a landed unit has something that its target lacks: later commits, or all of it, if the target
+    /// was reset. Work that was reset away lands again only if the unit is named, not with `--all`.
     fn has_more(&self, unit: &Unit) -> Outcome<bool> {
         let Some(tip) = self.repo.tip(&unit.branch)? else {
             return Ok(false);
@@ -361,8 +369,8 @@ impl Run<'_> {
         })
     }
 
-    /// Why there is nothing to land: the target has all of it, also by what another unit landed, or had it and was moved back
-    /// since.
+    /// Explains why there is nothing to land: the target contains all of it, perhaps through another unit, or it
+    /// contained it and was reset since.
     fn nothing_new(
         &self,
         work: &Work,
@@ -376,7 +384,7 @@ impl Run<'_> {
             let message = format!("{id} has no commits that {} has not", self.target);
             return Ok(Some(Refusal::new(Code::Invalid, message).help(abandon)));
         }
-        // Of others' commits that it began with, only those count that were never there.
+        // Commits of others that the unit began with count only if the target never had them.
         if !self.repo.is_ancestor(&work.tip, base)? || !self.repo.was_on(&self.target, &work.tip)? {
             return Ok(None);
         }
@@ -435,7 +443,8 @@ impl Run<'_> {
         })
     }
 
-    /// How each would merge with the target as it is, and what it changes: what the order is made of.
+    /// Predicts the merge of each unit with the current target, and lists its changes. The landing order is computed
+    /// from this.
     pub(crate) fn places(&self, left: &[Work]) -> Outcome<Vec<Place>> {
         let target = self.repo.require_tip(&self.target)?;
         let tips: Vec<String> = left.iter().map(|work| work.tip.clone()).collect();
@@ -456,7 +465,7 @@ impl Run<'_> {
         for ((work, (_, changed)), merge) in left.iter().zip(changes).zip(merges) {
             let waits = match &work.issue {
                 Some(issue) => {
-                    // What it is made of comes before it too: it is done after its parts.
+                    // The parts of an issue land before it too: it is done after its parts.
                     let parts = ready_queue::open_parts(&*view.table, &issue.id.key());
                     let parts = parts.map_err(|e| refuse(Code::Io, e))?;
                     let mut waits = self.waits_for(&view, issue)?;
@@ -490,7 +499,7 @@ impl Run<'_> {
         Ok(places)
     }
 
-    /// Everything open that an issue depends on, at whatever distance.
+    /// Every open issue that an issue depends on, directly or indirectly.
     pub(crate) fn waits_for(&self, view: &View, issue: &Issue) -> Outcome<BTreeSet<String>> {
         let unreadable = |e| refuse(Code::Io, e);
         let mut found = BTreeSet::new();
@@ -505,7 +514,7 @@ impl Run<'_> {
         Ok(found)
     }
 
-    /// A refusal if something that the unit's issue depends on is not done.
+    /// Returns a refusal if a dependency of the unit's issue is not done.
     pub(crate) fn require_free(&self, work: &Work, but: &BTreeSet<String>) -> Outcome<Option<Box<Refusal>>> {
         let Some(issue) = &work.issue else {
             return Ok(None);
@@ -521,7 +530,7 @@ impl Run<'_> {
         self.landed_elsewhere(&view, issue)
     }
 
-    /// A refusal if the unit of something that an issue depends on landed on another branch, and the target has it not.
+    /// Returns a refusal if the unit of a dependency landed on another branch and the target does not contain it.
     fn landed_elsewhere(&self, view: &View, issue: &Issue) -> Outcome<Option<Box<Refusal>>> {
         if issue.depends_on.is_empty() {
             return Ok(None);
@@ -533,13 +542,13 @@ impl Run<'_> {
             let (Some(id), Some(commit), None) = (own, &unit.merge_commit, &unit.abandoned) else {
                 continue;
             };
-            // Another unit of it may have landed here.
+            // Another unit of the same issue may have landed here.
             let is_here = |other: &Unit| {
                 other.issue_id.as_ref() == Some(id)
                     && other.merge_commit.is_some()
                     && other.goes_to() == self.target
             };
-            // The unit's own commits, not all of the branch on which they landed.
+            // Use the unit's own commits, not all of the branch on which they landed.
             let names = [
                 unit.landing_tip.clone().unwrap_or_default(),
                 format!("refs/heads/{}", unit.branch),
@@ -586,14 +595,14 @@ impl Run<'_> {
         Ok(None)
     }
 
-    /// The gates that an issue has to pass to land: those of the log, and those that it has on the target. A unit may have
-    /// taken some from its own copy.
+    /// The gates that an issue must pass to land: those in the log, and those that the target's copy of the issue has.
+    /// The unit may have removed some from its own copy.
     fn gates_of(&self, issue: &Issue, on: &str, rules: &Rules) -> Outcome<BTreeSet<String>> {
         let own = rules.registry.required(&issue.kind, &issue.gates);
         let mut gates: BTreeSet<String> = own.into_iter().map(str::to_owned).collect();
         if let Some(found) = self.issue_in(on, &issue.id)? {
             let there = rules.registry.required(&found.kind, &found.gates);
-            // One that neither the log nor the target knows any more asks for nothing.
+            // A gate that is defined neither in the log nor on the target requires nothing.
             let there = there
                 .into_iter()
                 .filter(|name| rules.registry.find(name).is_some());
@@ -602,9 +611,11 @@ impl Run<'_> {
         Ok(gates)
     }
 
-    /// Gates of the issues and the checks of the target, which is at `on`. Refused where one can only be passed by a person.
+    /// The gates of the issues and the checks of the target, which is at `on`. Refused if a gate needs a person's
+    /// approval and has not passed.
     ///
-    /// A gate whose command names the issue or the unit runs for each; any other once for all that have it.
+    /// A gate whose command names the issue or the unit runs once for each. Any other gate runs once for all issues
+    /// that have it.
     pub(crate) fn checks(&self, group: &[Work], on: &str, rules: &Rules) -> Outcome<Vec<Check>> {
         let mut checks: Vec<Check> = Vec::new();
         let view = crate::write_path::view(self.cx)?;

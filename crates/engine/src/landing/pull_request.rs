@@ -1,11 +1,11 @@
-//! What others get to see: the target after a landing, or a unit's branch to be reviewed.
+//! Shares the result of a landing: pushes the target, or pushes a unit's branch for review.
 //!
 //! What must hold:
 //!
-//! - a landing stands, whatever comes of the push: it is told, with the command that is left to do;
-//! - where somebody else pushed meanwhile, their work is merged into the target here, tried out like a unit, and only what
-//!   passed is pushed. Nothing is forced, and nobody's commit is lost;
-//! - a unit that waits for review lands nowhere by itself: it is done when the target has its changes.
+//! - A landing stands even if the push fails. The failure is reported, with the command that remains to be run.
+//! - If another person pushed meanwhile, their commits are merged into the target here and tested like a unit. Only a
+//!   merge that passed is pushed. No push is forced, and no commit is lost.
+//! - A unit that waits for review does not land by itself. It is done when the target contains its changes.
 
 use std::path::Path;
 
@@ -27,15 +27,16 @@ use crate::landing::service::{Rules, Run, Work, told};
 use crate::landing::tested::Verdict as Tried;
 use crate::refusals::refuse;
 
-/// So often others may push between a merge and its push.
+/// Maximum number of attempts to push while others push too.
 const PUSHES: usize = 5;
 
-/// What was not pushed.
+/// A target that was not pushed.
 struct Left {
     why: String,
-    /// What is to be done before a push can do.
+    /// Commands to run before the push can succeed.
     first: Vec<String>,
-    /// Nothing is in its way over there: they do not want it, as where a branch is protected.
+    /// The remote refused the push although its branch has no commit that the target lacks, for example because it is
+    /// protected.
     refused: bool,
 }
 
@@ -58,7 +59,7 @@ fn open_by_hand(branch: &str, target: &str) -> String {
 }
 
 impl Run<'_> {
-    /// What is pushed, or left to be.
+    /// Pushes what the settings ask for. Returns the commands that remain to be run.
     pub(crate) fn push(&mut self, branches: &[String]) -> Outcome<Vec<String>> {
         let Some(remote) = self.repo.remote_of(&self.target)? else {
             return Ok(Vec::new());
@@ -116,8 +117,8 @@ impl Run<'_> {
         Ok(next)
     }
 
-    /// What landed before and was not pushed: whoever landed it may have been killed in between. What is known to be over
-    /// there is not pushed again.
+    /// Pushes earlier landings that were not pushed, for example because that process was killed in between. Commits
+    /// that are known to be on the remote are not pushed again.
     pub(crate) fn push_left(&mut self) -> Vec<String> {
         match self.left_to_push().as_slice() {
             [] => Vec::new(),
@@ -125,7 +126,7 @@ impl Run<'_> {
         }
     }
 
-    /// The branches of which that is so.
+    /// The branches of units that landed earlier and were not pushed.
     pub(crate) fn left_to_push(&self) -> Vec<String> {
         let before: Vec<(String, String)> = self
             .reports
@@ -156,11 +157,11 @@ impl Run<'_> {
             }
             Ok(left)
         };
-        // The landing is what was asked about.
+        // The request is about the landing, so an error here is ignored.
         left().unwrap_or_default()
     }
 
-    /// Where the branch of a unit is that has landed; `None` where it is gone, or is not that unit's any more.
+    /// The tip of the branch of a landed unit; `None` if the branch is gone or no longer belongs to that unit.
     fn landed_tip(&self, branch: &str) -> Outcome<Option<String>> {
         let told = self.reports.iter().find(|one| one.branch == branch);
         let (Some(told), Some(tip)) = (told, self.repo.tip(branch)?) else {
@@ -177,7 +178,8 @@ impl Run<'_> {
         Ok((landed && !units.iter().any(is_others)).then_some(tip))
     }
 
-    /// Pushes for whoever has not got the target's turn: what others pushed meanwhile is merged into the target.
+    /// Acquires the target's landing lock, then pushes. The push may have to merge the commits of others into the
+    /// target.
     pub(crate) fn push_in_turn(&mut self, branches: &[String]) -> Vec<String> {
         let free = self.repo.clone();
         let turn = match self.take_turn() {
@@ -196,7 +198,7 @@ impl Run<'_> {
         next
     }
 
-    /// What has landed is told, whatever comes of the push.
+    /// Pushes, and turns a failure into a warning: the landing is reported either way.
     pub(crate) fn push_or_tell(&mut self, branches: &[String]) -> Vec<String> {
         self.push(branches).unwrap_or_else(|refusal| {
             self.warnings.push(format!(
@@ -207,7 +209,7 @@ impl Run<'_> {
         })
     }
 
-    /// Where the target is not taken over there, the branches are pushed instead: where a review of each can be asked for.
+    /// Pushes the branches instead of a target that the remote refused, so that a review of each can be requested.
     fn push_for_review(&mut self, remote: &Remote, branches: &[String]) -> Outcome<Vec<String>> {
         let mut next = Vec::new();
         for branch in branches {
@@ -227,7 +229,7 @@ impl Run<'_> {
         Ok(next)
     }
 
-    /// How what others pushed is taken in by hand, where the target is checked out.
+    /// The command that merges the commits of others by hand, where the target is checked out.
     fn pull(&self, remote: &Remote, rules: &Rules) -> Outcome<String> {
         let all = crate::worktree_identity::list(crate::units::service::common(self.cx)?)
             .map_err(|e| refuse(Code::Io, e))?;
@@ -248,7 +250,7 @@ impl Run<'_> {
         ))
     }
 
-    /// The target goes there, on top of what others pushed. Why not, if not.
+    /// Pushes the target, after merging the commits that others pushed. Returns the reason if it was not pushed.
     fn push_target(&mut self, remote: &Remote) -> Outcome<Result<(), Left>> {
         let mut why = String::new();
         let behind = |run: &Self, why: String, mut first: Vec<String>| -> Outcome<Result<(), Left>> {
@@ -271,13 +273,13 @@ impl Run<'_> {
             };
             let tip = self.repo.require_tip(&self.target)?;
             if self.repo.is_ancestor(&theirs, &tip)? {
-                // Not because of what is there.
+                // The remote has no commit that is missing here, so the push was refused for another reason.
                 return Ok(Err(Left {
                     refused: true,
                     ..Left::only(why)
                 }));
             }
-            // What was taken in before may have brought others.
+            // The commits that were merged before may have changed the rules.
             let rules = self.rules()?;
             match self.take_in(remote, &theirs, &rules) {
                 Ok(None) => {}
@@ -288,7 +290,8 @@ impl Run<'_> {
         behind(self, why, Vec::new())
     }
 
-    /// Merges what others pushed into the target, if that passes. Why not, if not.
+    /// Merges the commits that others pushed into the target, if the checks pass. Returns the reason if they were not
+    /// merged.
     fn take_in(&mut self, remote: &Remote, theirs: &str, rules: &Rules) -> Outcome<Option<String>> {
         let agent = self.cx.actor.agent_id.to_string();
         let cx = self.cx;
@@ -296,7 +299,7 @@ impl Run<'_> {
             crate::approvals::approvals()?.require(&crate::approvals::repository(&cx), kind, name, text)
         };
         let means = Means {
-            // Their history is not ours to squash.
+            // The history of others is not squashed.
             strategy: match rules.merging.strategy {
                 Strategy::FastForward => Strategy::FastForward,
                 _ => Strategy::Auto,
@@ -358,7 +361,7 @@ impl Run<'_> {
             }
         };
         let bumps = self.note_submodules(&old, &new)?;
-        // Moved by somebody else is as good: the next push tells.
+        // If another process moved the target, the next push shows the result.
         if let Move::Done(landed) = tested.land(&format!("jit: merged {there}"), &is_ours)?
             && let Some((root, paths)) = &landed.replaced
         {
@@ -369,7 +372,7 @@ impl Run<'_> {
         Ok(None)
     }
 
-    /// A unit that others were asked to merge, where that is respected.
+    /// Reports a unit with an open review request as waiting, if this run respects such requests.
     pub(crate) fn proposed(&self, work: &Work) -> Option<UnitReport> {
         let address = remote::open_for(&self.repo, work.unit.id.as_str()).filter(|_| self.leave_proposed)?;
         let id = &work.unit.id;
@@ -395,7 +398,7 @@ impl Run<'_> {
         })
     }
 
-    /// T6: nobody works on it any more.
+    /// T6: brings the unit to COMPLETED; its work is finished.
     fn complete(&self, work: &Work) -> Outcome<()> {
         let mut unit = work.unit.clone();
         loop {
@@ -415,7 +418,7 @@ impl Run<'_> {
         }
     }
 
-    /// Pushes the branch of a unit and asks for a review.
+    /// Pushes the branch of a unit and requests a review.
     pub(crate) fn propose(&mut self, work: &Work) -> Outcome<UnitReport> {
         let id = work.unit.id.as_str();
         let (branch, target) = (work.unit.branch.as_str(), self.target.as_str());
@@ -436,7 +439,7 @@ impl Run<'_> {
             ));
         }
         step("pushed");
-        // From here on it is for others to merge, also if what follows is cut off.
+        // From here on others merge the unit, even if the next steps are interrupted.
         let before = remote::open_for(&self.repo, id).unwrap_or_default();
         remote::remember(&self.repo, id, &before)?;
         self.complete(work)?;

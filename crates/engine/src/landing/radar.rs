@@ -1,16 +1,19 @@
-//! Who would be in whose way, while the work goes on (H8).
+//! Predicts which worktrees will conflict, while the work is still in progress (H8).
 //!
-//! Each worktree is taken as it is now, with what is not committed and what is new, and merged with every other one and
-//! with the target. What must hold:
+//! Each worktree is captured as it is now, with uncommitted and new files. It is merged with every other worktree and
+//! with the target.
 //!
-//! - nothing is written: not into the worktree or its index (a copy is used, which no program refreshes), not into the
-//!   repository (objects go to a folder that is removed afterwards);
-//! - a worktree that cannot be read is named, and hides no other;
-//! - a save is a matter of the folder it was made in: nothing else is compared with its index then;
-//! - who looks again pays for what changed: a worktree that nobody touched is not taken again, and two commits that were
+//! What must hold:
+//!
+//! - Nothing is written. The worktree and its index stay untouched: a copy of the index is used, which no other
+//!   program refreshes. The repository stays untouched: objects go to a folder that is removed afterwards.
+//! - A worktree that cannot be read is named. It does not hide any other.
+//! - After a save only the folder of the saved file is compared with the index.
+//! - A repeated look costs only what changed. An untouched worktree is not captured again. Two commits that were
 //!   merged once are not merged again while the target stays.
 //!
-//! Limitations: `.jit/` counts as far as it is committed. Ignored files do not count. A submodule counts by its commit.
+//! Limitations: `.jit/` counts only as far as it is committed. Ignored files do not count. A submodule counts by its
+//! commit.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsString;
@@ -33,11 +36,11 @@ use crate::refusals::failed;
 #[derive(Debug, Clone)]
 struct Side {
     who: Participant,
-    /// A commit of everything it has.
+    /// A commit of everything in the worktree.
     commit: String,
 }
 
-/// What may be different in a worktree since the last look.
+/// The part of a worktree that may have changed since the last look.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Touched {
     No,
@@ -53,12 +56,12 @@ struct Taken {
     head_tree: String,
     commit: String,
     uncommitted: bool,
-    /// The copy of its index, with everything in it, and what the index itself was like then.
+    /// The copy of its index, with everything in it, and the stamp of the index itself at that time.
     index: PathBuf,
     index_was: Option<Stamp>,
 }
 
-/// Modified, length, number: another stamp is another content.
+/// Modification time, length and inode: a different stamp means different content.
 type Stamp = (SystemTime, u64, u64);
 
 fn stamp(path: &Path) -> Option<Stamp> {
@@ -66,29 +69,29 @@ fn stamp(path: &Path) -> Option<Stamp> {
     Some((meta.modified().ok()?, meta.len(), meta.ino()))
 }
 
-/// More folders than this are not looked at one by one.
+/// With more changed folders than this, the whole worktree is compared.
 const FOLDERS: usize = 50;
 
-/// What a commit changed since it left the target, and where it left.
+/// The changes of a commit since it left the target, and where it left.
 type Since = (Option<String>, Changed);
 
-/// Looks, and remembers what it saw for the next look.
+/// Captures and compares worktrees, and remembers the results for the next look.
 #[derive(Debug)]
 pub struct Live {
     repo: Repo,
-    /// For what worktrees have that is not committed, which may be large.
+    /// Objects for uncommitted files, which may be large.
     folder: Folder,
-    /// For what merges come to.
+    /// Objects for the results of merges.
     results: Folder,
     taken: HashMap<PathBuf, Taken>,
-    /// Indexes have been numbered up to here.
+    /// The number of the last index copy.
     indexes: usize,
-    /// What follows holds for this commit of the target.
+    /// The fields below hold for this commit of the target.
     tip: String,
-    /// Something was squashed onto it.
+    /// The recent history of the target contains a squash.
     squashes: bool,
     since: HashMap<String, Since>,
-    /// The paths that do not merge, by the two commits.
+    /// The conflicting paths, by the two commits.
     merged: HashMap<(String, String), Vec<PairPath>>,
 }
 
@@ -108,13 +111,13 @@ impl Live {
         })
     }
 
-    /// Git, with new objects in a folder that goes with this.
+    /// Git that writes new objects to a folder that is removed with this value.
     fn aside(&self, git: Git) -> Git {
         let known = quoted(&self.repo.common.join("objects"));
         beside(git, &self.folder.path.join("objects"), known)
     }
 
-    /// The same, with the results of merges in another.
+    /// Like [`Self::aside`], but the results of merges go to another folder.
     fn merging(&self, git: Git) -> Git {
         let mut known = quoted(&self.folder.path.join("objects"));
         known.push(":");
@@ -122,7 +125,7 @@ impl Live {
         beside(git, &self.results.path.join("objects"), known)
     }
 
-    /// The folders that a look goes through.
+    /// The worktrees that a look covers.
     pub fn worktrees(repo: &Repo) -> Outcome<Vec<(PathBuf, WorktreeEntry)>> {
         let all = crate::worktree_identity::list(&repo.common)
             .map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
@@ -131,14 +134,14 @@ impl Live {
                 .root
                 .clone()
                 .filter(|root| root.is_dir() && !entry.is_bare)?;
-            // Where landings are tried out.
+            // Trial worktrees of landings are left out.
             (!root.starts_with(repo.scratch())).then_some((root, entry))
         });
         Ok(there.collect())
     }
 
-    /// Looks at every worktree. `unit_of` names the unit that a folder belongs to, `touched` tells what may be different in
-    /// it since the last look.
+    /// Looks at every worktree. `unit_of` names the unit of a folder. `touched` returns what may have changed in it
+    /// since the last look.
     pub fn look(
         &mut self,
         target: &str,
@@ -186,13 +189,13 @@ impl Live {
         Ok(picture)
     }
 
-    /// The same for branches, as they are committed.
+    /// Compares branches, as they are committed.
     pub fn branches(&mut self, target: &str, names: &[String]) -> Outcome<Picture> {
         let revisions: Vec<String> = names
             .iter()
             .map(|name| format!("refs/heads/{name}^{{commit}}"))
             .collect();
-        // One process where all are there, else one for each, to say which is not.
+        // One process if all branches exist, else one for each, to find the missing one.
         let asked = self
             .repo
             .git()
@@ -222,7 +225,7 @@ impl Live {
         self.compare(target, sides.collect())
     }
 
-    /// All pairs, and each with the target.
+    /// Merges all pairs, and each side with the target.
     fn compare(&mut self, target: &str, mut sides: Vec<Side>) -> Outcome<Picture> {
         let tip = self.repo.require_tip(target)?;
         if tip != self.tip {
@@ -301,7 +304,7 @@ impl Live {
         })
     }
 
-    /// What these changed, as far as that is not known.
+    /// Reads the changes of these sides, as far as they are not known.
     fn learn(&mut self, sides: &[Side]) -> Outcome<()> {
         self.since
             .retain(|commit, _| sides.iter().any(|side| side.commit == *commit));
@@ -318,7 +321,7 @@ impl Live {
         Ok(())
     }
 
-    /// A worktree as it is now. `None` where there is no commit yet.
+    /// Captures a worktree as it is now. `None` if it has no commit yet.
     fn take(
         &mut self,
         entry: &WorktreeEntry,
@@ -337,7 +340,7 @@ impl Live {
                 Touched::In(folders) if folders.len() <= FOLDERS && known.index_was == stamp(&own_index) => {
                     let where_to = folders.iter().map(|folder| pathspec(root, folder));
                     let specs: Option<Vec<OsString>> = where_to.collect();
-                    // Where only a part cannot be taken, the whole is.
+                    // If a part cannot be captured, the whole worktree is.
                     if let Some(specs) = specs
                         && let Ok(now) = self.commit(entry, root, &known, &specs)
                     {
@@ -375,7 +378,7 @@ impl Live {
         self.commit(entry, root, &begun, &[OsString::from(".")]).map(Some)
     }
 
-    /// Brings what is in the folder into the copy of its index, and makes a commit of that.
+    /// Updates the copy of the index from the files, and makes a commit of it.
     fn commit(
         &self,
         entry: &WorktreeEntry,
@@ -415,7 +418,7 @@ impl Live {
                 .env("GIT_AUTHOR_EMAIL", "jit@jit.invalid")
                 .env("GIT_COMMITTER_NAME", "jit")
                 .env("GIT_COMMITTER_EMAIL", "jit@jit.invalid")
-                // The same content is the same commit, whenever it is taken.
+                // The same content gives the same commit id at any time.
                 .env("GIT_AUTHOR_DATE", "@0 +0000")
                 .env("GIT_COMMITTER_DATE", "@0 +0000")
                 .args(["commit-tree", &tree, "-p", &taken.head, "-m", "as it is now"])
@@ -437,14 +440,14 @@ fn beside(git: Git, objects: &Path, known: OsString) -> Git {
         .setting("core.looseCompression", "0")
 }
 
-/// How git is told to look in one folder only. `None` for what is not below the root, such as git's own folder, and for
-/// the root itself, below which is everything.
+/// The pathspec that limits git to one folder. `None` for a folder outside of the root, such as git's own folder, and
+/// for the root itself, which contains everything.
 fn pathspec(root: &Path, folder: &Path) -> Option<OsString> {
     let below = folder
         .strip_prefix(root)
         .ok()
         .filter(|below| !below.as_os_str().is_empty())?;
-    // One that is gone cannot be named.
+    // A folder that is gone cannot be named.
     folder.is_dir().then(|| {
         let mut spec = OsString::from(":(top,literal)");
         spec.push(below);

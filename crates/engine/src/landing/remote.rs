@@ -1,15 +1,16 @@
-//! The repository that others share: pushing to it, and asking for a review there.
+//! The remote repository: pushes to it, and requests reviews there.
 //!
 //! What must hold:
 //!
-//! - nothing is ever pushed with force, and a branch that moved there is fetched to a ref of jit's own
-//!   (`refs/jit/fetched/…`), never over anything of the user's;
-//! - titles, bodies and names of branches are arguments or parts of an address, escaped, never text for a shell;
-//! - what a remote's address has of names and passwords is never shown.
+//! - No push is forced. A remote branch that moved is fetched to a ref of jit's own (`refs/jit/fetched/…`), never over
+//!   a ref of the user.
+//! - Titles, bodies and names of branches are escaped arguments or escaped parts of an address, never text for a
+//!   shell.
+//! - Names and passwords in a remote's address are never shown.
 //!
-//! Format: `<control>/landing/<unit>/pull-request` has the address of the request that is open for a unit, or an empty
-//! line where it is not known. While it is there, `jit finish` and `jit worktree merge --all` wait for the work to appear
-//! on the target. If it is lost, they land the unit as any other.
+//! Format: `<control>/landing/<unit>/pull-request` has the address of the open review request of a unit, or an empty
+//! line if the address is not known. While the file exists, `jit finish` and `jit worktree merge --all` wait for the
+//! work to appear on the target. If the file is lost, they land the unit like any other.
 
 use std::fs;
 use std::io::Read as _;
@@ -28,41 +29,44 @@ use super::Repo;
 use super::tested::digest;
 use crate::refusals::{failed, io_failed};
 
-/// How long `gh` may take.
+/// Maximum time for `gh`.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A remote repository.
+/// A remote repository, looked up for one branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remote {
-    /// For people; where git was told an address instead of a name, that, without what is secret in it.
+    /// The name for messages. If git is configured with an address instead of a name: that address, without secrets.
     pub name: String,
     pub address: String,
     has_name: bool,
-    /// The branch over there that the one which it was looked up for is pushed to, or would be merged into.
+    /// The remote branch that the looked-up branch is pushed to, or would be merged into.
     pub branch: String,
-    /// What that one is pushed to, by its full name: where reviews are asked for by pushing, it is no branch.
+    /// The full ref name that the looked-up branch is pushed to. It is not a branch if reviews are requested by
+    /// pushing.
     place: String,
-    /// What it follows there, if anything, else the same: where others are asked to merge.
+    /// The remote branch that others are asked to merge into: the upstream branch, or the same name if there is none.
     pub base: String,
-    /// What git was told to push where (`remote.<name>.push`), by full names.
+    /// The configured push rules (`remote.<name>.push`), as pairs of full ref names.
     pushes: Vec<(String, String)>,
-    /// What it was told there to leave out (`^refs/heads/…`).
+    /// The branches that those rules exclude (`^refs/heads/…`).
     left_out: Vec<String>,
 }
 
-/// What came of a push.
+/// The result of a push.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pushed {
     Yes,
-    /// It was refused, or there was no way there; git's words.
+    /// The push was refused, or the remote was not reachable; the message of git.
     No(String),
 }
 
 impl Repo {
-    /// Where a branch is shared: where git was told to push it, else where it follows one, else `origin`, else the first
-    /// remote. By the name that `remote.<name>.push` gives it, else by its own; by that of the branch that it follows only
-    /// where git was told to push so (`push.default`): whoever begins a branch at `origin/main` does not want it pushed to
-    /// `main`.
+    /// Finds the remote to which a branch is pushed: the configured push remote, else the remote of its upstream, else
+    /// `origin`, else the first remote.
+    ///
+    /// The remote name of the branch is the one in `remote.<name>.push`, else its own name. The name of the upstream
+    /// branch is used only if `push.default` says so: a user who starts a branch at `origin/main` does not want it
+    /// pushed to `main`.
     pub fn remote_of(&self, branch: &str) -> Outcome<Option<Remote>> {
         let out = self.git().arg("remote").run().map_err(failed)?;
         let text = String::from_utf8_lossy(&out).into_owned();
@@ -80,7 +84,8 @@ impl Repo {
             Some("origin".to_owned()),
             names.first().map(|name| (*name).to_owned()),
         ];
-        // What is no remote may be an address, or the name of one that is gone. The repository itself is nobody else's.
+        // A value that is not a remote may be an address, or the name of a removed remote. The repository itself is
+        // not shared.
         let is_name = |name: &str| names.contains(&name);
         let is_known = |name: &String| is_name(name) || name.contains(['/', ':']);
         let Some(name) = ways.into_iter().flatten().find(is_known) else {
@@ -138,7 +143,8 @@ impl Repo {
         }))
     }
 
-    /// Whether a branch over there is known to have a commit. Nobody is asked: it is what the last push or fetch told.
+    /// Returns whether a remote branch is known to contain a commit. No network access: this uses the last push or
+    /// fetch.
     pub fn is_shared(&self, remote: &Remote, branch: &str, commit: &str) -> Outcome<bool> {
         let known = format!("refs/remotes/{}/{branch}^{{commit}}", remote.name);
         match self.git().verify(&known).map_err(failed)? {
@@ -147,7 +153,8 @@ impl Repo {
         }
     }
 
-    /// Git where a remote's address counts from, if that is a path: the main checkout, or the git folder of a bare one.
+    /// Git in the folder that a relative path of a remote starts from: the main checkout, or the git folder of a bare
+    /// repository.
     fn at_home(&self) -> Git {
         let all = crate::worktree_identity::list(&self.common).unwrap_or_default();
         let main = all.into_iter().next().and_then(|entry| entry.root);
@@ -155,23 +162,24 @@ impl Repo {
         Git::at(home.unwrap_or_else(|| self.common.clone())).arg(option("--git-dir=", &self.common))
     }
 
-    /// To the branch of the same name, or of the one that git was told.
+    /// Pushes to the branch of the same name, or to the configured one.
     pub fn push_branch(&self, remote: &Remote, branch: &str) -> Outcome<Pushed> {
         self.push(remote, branch, &remote.place_of(branch))
     }
 
-    /// The branch that the remote was looked up for.
+    /// Pushes the branch that the remote was looked up for.
     pub fn push_own(&self, remote: &Remote, branch: &str) -> Outcome<Pushed> {
         self.push(remote, branch, &remote.place)
     }
 
-    /// With the hooks of whoever pushes: what they refuse is not pushed, and what they upload (large files) goes along.
+    /// Pushes with the user's hooks: a push that they refuse fails, and files that they upload (large files) are
+    /// uploaded.
     fn push(&self, remote: &Remote, branch: &str, place: &str) -> Outcome<Pushed> {
         if let Some(spec) = remote.leaves_out(branch, place) {
             return Ok(Pushed::No(format!("git was told to leave it out ({spec})")));
         }
         if !place.starts_with(HEADS) {
-            // That asks others for something, and is not known by what they have afterwards.
+            // Such a push is a review request. The remote's branches do not show its result.
             return Ok(Pushed::No(format!(
                 "git was told to push it to {place}, which is no branch"
             )));
@@ -188,7 +196,7 @@ impl Repo {
         })
     }
 
-    /// Where the branch is over there now. `None` where it cannot be reached or has no such branch.
+    /// Fetches the remote branch and returns its commit. `None` if the remote is not reachable or has no such branch.
     pub fn fetch_branch(&self, remote: &Remote) -> Outcome<Option<String>> {
         let branch = &remote.branch;
         let own = format!("refs/jit/fetched/{}", digest(branch));
@@ -213,8 +221,8 @@ impl Repo {
         }
     }
 
-    /// Whether the target has what a commit changes, though not the commit itself: commit by commit, as after a rebase, or
-    /// all at once, as after a squash.
+    /// Returns whether the target contains the changes of a commit, though perhaps not the commit itself: commit by
+    /// commit, as after a rebase, or all at once, as after a squash.
     pub fn carries(&self, target: &str, tip: &str) -> Outcome<bool> {
         let target = &self.joined(target, tip)?;
         if self.is_ancestor(tip, target)? {
@@ -242,14 +250,15 @@ impl Repo {
     }
 }
 
-/// What the full name of a branch begins with.
+/// Prefix of the full name of a branch.
 const HEADS: &str = "refs/heads/";
 
 fn head(branch: &str) -> String {
     format!("{HEADS}{branch}")
 }
 
-/// What a setting of what to push says, by full names: from where, and where to. With force or not is not for jit.
+/// Parses a configured push rule into source and destination, as full ref names. The force mark is ignored: jit never
+/// forces.
 fn refspec(text: &str) -> Option<(String, String)> {
     let text = text.strip_prefix('+').unwrap_or(text);
     let (from, to) = text.split_once(':').unwrap_or((text, text));
@@ -257,18 +266,18 @@ fn refspec(text: &str) -> Option<(String, String)> {
         true => name.to_owned(),
         false => head(name),
     };
-    // Those of the same names, what is deleted, and what is left out.
+    // Rules for matching names, for deletions and for exclusions.
     if from.is_empty() || to.is_empty() || from.starts_with('^') {
         return None;
     }
     match (from, full(to)) {
-        // Whatever is checked out: not every branch is meant for that one, but each is to be reviewed.
+        // The current branch: a branch as destination is not meant for every branch, but a review ref is.
         ("HEAD" | "@", to) => (!to.starts_with(HEADS)).then(|| (head("*"), to)),
         (from, to) => Some((full(from), to)),
     }
 }
 
-/// What git was told to push a branch to, by its full name.
+/// The configured destination of a branch, as a full ref name.
 fn told_place(pushes: &[(String, String)], branch: &str) -> Option<String> {
     let name = head(branch);
     pushes.iter().find_map(|(from, to)| match from.contains('*') {
@@ -277,18 +286,18 @@ fn told_place(pushes: &[(String, String)], branch: &str) -> Option<String> {
     })
 }
 
-/// What the star of a pattern stands for in a name that it fits.
+/// Returns the part of a name that the star of a pattern matches.
 fn star<'a>(pattern: &str, name: &'a str) -> Option<&'a str> {
     let (before, after) = pattern.split_once('*')?;
     name.strip_prefix(before)?.strip_suffix(after)
 }
 
-/// Whether git pushes a branch to the one that it follows, by `push.default`.
+/// Returns whether git pushes a branch to its upstream, by `push.default`.
 pub fn pushes_upstream(way: &str) -> bool {
     matches!(way, "upstream" | "tracking")
 }
 
-/// Git repeats an address with whatever stands in it.
+/// Removes user names and passwords from addresses in a message of git.
 fn without_secrets(said: &str) -> String {
     let words = said.split_whitespace().map(|word| match word.split_once("://") {
         Some((scheme, rest)) if rest.contains('@') => {
@@ -302,7 +311,7 @@ fn without_secrets(said: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// A part of an address.
+/// Escapes a part of an address.
 fn escaped(text: &str) -> String {
     text.bytes().fold(String::new(), |mut out, byte| {
         match byte {
@@ -316,39 +325,39 @@ fn escaped(text: &str) -> String {
 }
 
 impl Remote {
-    /// The command by which the branch is pushed there that it was looked up for.
+    /// The command that pushes the branch that this remote was looked up for.
     pub fn push_command(&self, branch: &str) -> String {
         push_command(&self.name, branch, &self.place)
     }
 
-    /// The command by which another branch is pushed there.
+    /// The command that pushes another branch there.
     pub fn command_for(&self, branch: &str) -> String {
         push_command(&self.name, branch, &self.place_of(branch))
     }
 
-    /// What another branch is pushed to over there, by its full name.
+    /// The destination of another branch, as a full ref name.
     fn place_of(&self, branch: &str) -> String {
         told_place(&self.pushes, branch).unwrap_or_else(|| head(branch))
     }
 
-    /// What another branch is called over there.
+    /// The name of another branch on the remote.
     pub fn name_of(&self, branch: &str) -> String {
         let place = self.place_of(branch);
         place.strip_prefix(HEADS).unwrap_or(branch).to_owned()
     }
 
-    /// Where git was told to push the branch to that it was looked up for, if that is no branch.
+    /// The destination of the looked-up branch, if it is not a branch.
     pub fn is_asked_at(&self) -> Option<&str> {
         (!self.place.starts_with(HEADS)).then_some(self.place.as_str())
     }
 
-    /// The setting by which git leaves out the branch that it was looked up for, if there is one.
+    /// The setting that excludes the looked-up branch from pushes, if there is one.
     pub fn own_left_out(&self, branch: &str) -> Option<String> {
         self.leaves_out(branch, &self.place)
     }
 
-    /// The setting by which git leaves a branch out of what it pushes. Only a full name counts. By its documentation that is
-    /// the name here, by what it does the one over there: jit pushes neither.
+    /// The setting that excludes a branch from pushes. Only a full name counts. By git's documentation that is the
+    /// local name; in fact git compares the remote name. jit respects both.
     fn leaves_out(&self, branch: &str, place: &str) -> Option<String> {
         let fits = |text: &str, name: &str| text == name || star(text, name).is_some();
         let name = head(branch);
@@ -359,7 +368,7 @@ impl Remote {
         found.map(|text| format!("^{text} in remote.{}.push", self.name))
     }
 
-    /// How git is told which one is meant.
+    /// The argument that names this remote for git.
     fn for_git(&self) -> &str {
         match self.has_name {
             true => &self.name,
@@ -367,7 +376,7 @@ impl Remote {
         }
     }
 
-    /// What it is called for people: by its name, and by the branch where that is called otherwise over there.
+    /// The name for messages: the remote, and the branch if it has another name there.
     pub fn shown(&self, branch: &str) -> String {
         match self.branch == branch {
             true => self.name.clone(),
@@ -389,7 +398,7 @@ impl Remote {
         path.contains('/').then(|| (host, path.to_owned()))
     }
 
-    /// The page on which a request for review can be opened by hand, where the host is a well-known one.
+    /// The page to open a review request by hand, if the host is a well-known one.
     pub fn compare_page(&self, base: &str, head: &str) -> Option<String> {
         let (host, path) = self.project()?;
         let (path, base, head) = (escaped(&path), escaped(base), escaped(head));
@@ -408,7 +417,7 @@ impl Remote {
     }
 }
 
-/// A request for review.
+/// A review request.
 #[derive(Debug, Clone)]
 pub struct Proposal<'a> {
     pub head: &'a str,
@@ -418,7 +427,7 @@ pub struct Proposal<'a> {
 }
 
 impl Proposal<'_> {
-    /// Opens it with `gh`, or finds the one that is open already. The address, or why not.
+    /// Opens it with `gh`, or finds the one that is open already. Returns the address, or the reason for the failure.
     pub fn open(&self, dir: &Path) -> Result<String, String> {
         // `--head=` and the like: a name that begins with a dash stays a name.
         let head = format!("--head={}", self.head);
@@ -437,7 +446,7 @@ impl Proposal<'_> {
     }
 }
 
-/// The last line that begins like an address.
+/// Runs `gh`. Returns the last line that is an address.
 fn gh(dir: &Path, args: &[&str]) -> Result<String, String> {
     let mut command = Command::new("gh");
     for (name, _) in std::env::vars_os() {
@@ -459,7 +468,7 @@ fn gh(dir: &Path, args: &[&str]) -> Result<String, String> {
             std::io::ErrorKind::NotFound => "gh is not installed".to_owned(),
             _ => format!("gh could not be started: {e}"),
         })?;
-    // It says little: both pipes hold it until it has ended.
+    // Its output is short: both pipes hold it until the process exits.
     let begun = Instant::now();
     let status = loop {
         match child.try_wait() {
@@ -495,7 +504,7 @@ fn gh(dir: &Path, args: &[&str]) -> Result<String, String> {
         .ok_or_else(|| "gh named no address".to_owned())
 }
 
-/// The command by which a branch is pushed to what may have another name there.
+/// The command that pushes a branch to a destination that may have another name.
 fn push_command(remote: &str, branch: &str, place: &str) -> String {
     let what = match place.strip_prefix(HEADS) == Some(branch) {
         true => shell_word(branch),
@@ -508,7 +517,7 @@ fn note(repo: &Repo, unit: &str) -> PathBuf {
     repo.control.join("landing").join(unit).join("pull-request")
 }
 
-/// Remembers that a review was asked for.
+/// Records that a review was requested.
 pub fn remember(repo: &Repo, unit: &str, address: &str) -> Outcome<()> {
     let path = note(repo, unit);
     let folders: Vec<&Path> = path.ancestors().skip(1).take(2).collect();
@@ -518,18 +527,18 @@ pub fn remember(repo: &Repo, unit: &str, address: &str) -> Outcome<()> {
     file::replace(&path, format!("{address}\n").as_bytes()).map_err(io_failed("write", &path))
 }
 
-/// The address of the request that is open for a unit; empty where it is not known.
+/// The address of the open review request of a unit; empty if it is not known.
 pub fn open_for(repo: &Repo, unit: &str) -> Option<String> {
     let bytes = file::read_real(&note(repo, unit), 4096).ok().flatten()?;
     Some(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
-/// The unit is on its target, or is given up.
+/// Deletes the record: the unit landed, or was abandoned.
 pub fn forget(repo: &Repo, unit: &str) {
     let _ = fs::remove_file(note(repo, unit));
 }
 
-/// Without a remote there is nobody to ask.
+/// Refuses a review request for a branch without a remote.
 pub fn nowhere(branch: &str) -> Box<Refusal> {
     Box::new(
         Refusal::new(

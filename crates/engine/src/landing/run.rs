@@ -1,4 +1,12 @@
-//! A group of units on its way: merged, tried out, landed and written down; or found to be in the way of each other.
+//! Lands a group of units: merges, tests, moves the target and records the result.
+//!
+//! What must hold:
+//!
+//! - If a group cannot land together, it is split into halves, until the unit that cannot land is found.
+//! - The rules of the target and the state of the units are read again each time the target has moved, at most
+//!   `ROUNDS` times.
+//! - A unit is recorded as landed only if the target contains its commit.
+//! - A unit that is refused before it landed leaves MERGING. If that write fails, the next landing repeats it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -30,14 +38,15 @@ use crate::refusals::failed;
 use crate::refusals::refuse;
 use crate::write_path::Kept;
 
-/// A landing that was cut off goes on to the branch that it was begun for, as long as that is there.
+/// Refuses to land a unit on `into` while an interrupted landing on another branch is unfinished and that branch
+/// exists.
 pub(crate) fn require_begun_for(repo: &Repo, into: &str, units: &[Unit]) -> Outcome<()> {
     for unit in units {
         let goes_to = unit.goes_to();
         if unit.state != Phase::Merging || goes_to == into || repo.tip(goes_to)?.is_none() {
             continue;
         }
-        // It may have come there already, whatever that branch was called.
+        // The unit may have landed there already, under an older name of that branch.
         if crate::landing::service::landed_on(repo, unit)?.as_deref() != Some(into) {
             let message = format!(
                 "{} has begun to land on {goes_to}, which was cut off: that comes to its end first",
@@ -51,7 +60,7 @@ pub(crate) fn require_begun_for(repo: &Repo, into: &str, units: &[Unit]) -> Outc
 }
 
 impl Run<'_> {
-    /// Only says what would happen.
+    /// Reports what would happen, and changes nothing.
     pub(crate) fn rehearse(
         &self,
         work: &Work,
@@ -103,13 +112,14 @@ impl Run<'_> {
             .help(format!("git -C {shown} rebase {}", shell_word(&self.target)))
     }
 
-    /// What of a group can be tried at all. The others are told why not; one that is alone refuses.
+    /// Keeps the units of a group that can be tried. Each other unit is reported with the reason; a single unit is
+    /// refused.
     fn fit(&mut self, mut group: Vec<Work>, on: &str, rules: &Rules) -> Outcome<Vec<Work>> {
         let alone = group.len() == 1;
         let mut fit = Vec::with_capacity(group.len());
         for work in group {
             let asked = self.look_again(&work).and_then(|work| {
-                // Who is alone is asked when it is known that there is something to land.
+                // For a single unit the checks are collected later, when it is known that there is something to land.
                 if !alone {
                     self.checks(std::slice::from_ref(&work), on, rules)?;
                 }
@@ -122,7 +132,7 @@ impl Run<'_> {
             }
         }
         group = fit;
-        // Whoever is dropped may have been waited for.
+        // A dropped unit may have been a dependency of another one.
         loop {
             let many = group.len();
             let own: BTreeSet<String> = group
@@ -143,18 +153,19 @@ impl Run<'_> {
         }
     }
 
-    /// Lands these together, or finds out which of them cannot. One that is refused and has not landed waits as before.
+    /// Lands these units together, or finds out which of them cannot land. A refused unit that has not landed waits as
+    /// before.
     pub(crate) fn group(&mut self, group: Vec<Work>) -> Outcome<()> {
         let asked: Vec<UnitId> = group.iter().map(|work| work.unit.id.clone()).collect();
         self.try_group(group).inspect_err(|_| {
             for id in &asked {
-                // The refusal is what is told; what cannot be put off is taken up by the next landing.
+                // The refusal is reported. A unit that cannot be put off now is handled by the next landing.
                 let _ = self.put_off(id);
             }
         })
     }
 
-    /// T9-: its landing had begun, and the target has not got it.
+    /// T9-: the landing of this unit had begun, and the target does not contain it.
     fn put_off(&self, id: &UnitId) -> Outcome<()> {
         let unit = crate::units::service::load_unit(self.cx, id)?;
         if unit.state == Phase::Merging
@@ -166,7 +177,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What holds on the target, and what is known about the units, is asked anew each time it has moved.
+    /// Tries to land the group. Reads the rules of the target and the state of the units again each time the target
+    /// has moved.
     fn try_group(&mut self, mut group: Vec<Work>) -> Outcome<()> {
         let agent = self.cx.actor.agent_id.to_string();
         for _ in 0..ROUNDS {
@@ -198,7 +210,7 @@ impl Run<'_> {
                 };
                 match candidate.add(&work.coming(&self.target), &means)? {
                     Added::Yes(more) => candidate = more,
-                    // Another one of the group brought it.
+                    // Another unit of the group contained the same change.
                     Added::Nothing(same) => {
                         candidate = same;
                         apart = group.len() > 1;
@@ -223,7 +235,7 @@ impl Run<'_> {
             }
             step("candidate");
             if candidate.steps.is_empty() {
-                // Somebody else brought it meanwhile.
+                // Another process landed it meanwhile.
                 for work in &group {
                     let commit = match self.repo.is_ancestor(&work.tip, &candidate.old)? {
                         true => work.tip.clone(),
@@ -251,7 +263,7 @@ impl Run<'_> {
                 .and_then(|()| require_movable(&self.repo, &self.target, candidate.commit(), &is_ours));
             match can_move {
                 Ok(()) => {}
-                // One of them may be the reason.
+                // One unit of the group may be the reason.
                 Err(_) if group.len() > 1 => return self.halves(group),
                 Err(refusal) => return Err(refusal),
             }
@@ -284,7 +296,7 @@ impl Run<'_> {
             for work in &group {
                 self.judge(work, &tested.validations, content.as_deref());
             }
-            // Checks may take long, and somebody may have gone on working.
+            // Checks may take long, and an agent may have continued to work in the unit's worktree.
             let mut still = Vec::with_capacity(group.len());
             let many = group.len();
             for work in group {
@@ -341,7 +353,7 @@ impl Run<'_> {
         ))
     }
 
-    /// Together they do not work: the first half, then the other on top of it.
+    /// The units do not work together: lands the first half, then the other half on top of it.
     pub(crate) fn halves(&mut self, mut group: Vec<Work>) -> Outcome<()> {
         let second = group.split_off(group.len().div_ceil(2));
         for half in [group, second] {
@@ -363,8 +375,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// T4 to T6 where somebody worked by hand, T10- where it landed before, then T9. What has happened already does not happen
-    /// again; a landing that had begun with another commit begins anew.
+    /// T4 to T6 if the unit was worked on by hand, T10- if it landed before, then T9. Steps that are already done are
+    /// not repeated. A landing that had begun with another commit begins anew.
     pub(crate) fn begin(&self, work: &Work) -> Outcome<Unit> {
         let mut unit = work.unit.clone();
         loop {
@@ -393,7 +405,7 @@ impl Run<'_> {
         }
     }
 
-    /// Another command was faster with the unit: what that does.
+    /// Explains a refused transition by the other command that changed the unit first.
     fn overtaken(&self, unit: &Unit, refusal: Box<Refusal>) -> Box<Refusal> {
         let id = &unit.id;
         let now = crate::units::service::load_unit(self.cx, id).ok();
@@ -417,19 +429,19 @@ impl Run<'_> {
         }
     }
 
-    /// The target, where that is not the unit's own.
+    /// The target of this run, if it is not the unit's own target.
     fn elsewhere(&self, unit: &Unit) -> Option<String> {
         (self.target != unit.target).then(|| self.target.clone())
     }
 
-    /// T10, and the issue is done.
+    /// T10: records the landing, and marks the issue as done.
     pub(crate) fn record(
         &mut self,
         work: &Work,
         commit: &str,
         passed: Option<&[Validation]>,
     ) -> Outcome<Option<bool>> {
-        // The target has it. This is what "done" rests on.
+        // Requires that the target contains the commit. "Done" rests on this.
         let target = self.repo.require_tip(&self.target)?;
         if !self.repo.is_ancestor(commit, &target)? {
             let message = format!(
@@ -467,7 +479,7 @@ impl Run<'_> {
         if !issue.state.is_closed() {
             match crate::landing::already_landed::was_closed(self.cx, unit) {
                 Ok(false) => {}
-                // Somebody opened it again.
+                // The issue was reopened after the landing.
                 Ok(true) => return Some(false),
                 Err(refusal) => {
                     self.warnings.push(refusal.message);
@@ -485,7 +497,8 @@ impl Run<'_> {
         self.close_as(view, unit, &actor)
     }
 
-    /// Whether the unit's issue is done now, and nobody's any more. The landing stands, whatever comes of this.
+    /// Marks the unit's issue as done and releases its claim. Returns whether it is done. The landing stands even if
+    /// this fails.
     pub(crate) fn close_as(&mut self, view: &View, unit: &Unit, actor: &Actor) -> Option<bool> {
         let id = unit.issue_id.as_ref()?;
         let issue = state::issue(&*view.table, id).ok().flatten()?;
@@ -494,14 +507,15 @@ impl Run<'_> {
             let lease = state::lease_on(&*view.table, &key).ok().flatten();
             lease.is_some_and(|lease| !lease.expired(&view.now) && lease.obeys(actor))
         };
-        // Somebody may have found it done in what landed before we come to say so; then the claim is still there.
+        // Another process may have read "done" from the landed files before this call. Then the claim still exists.
         if issue.state.is_closed() && !(issue.state == IssueState::Done && is_held()) {
             return Some(issue.state == IssueState::Done);
         }
         let change = |state: IssueState| -> Outcome<()> {
             let rules = self.rules()?;
-            // Only where the target is: in the unit's own tree it would be work that is not committed. What landed says
-            // it mostly; what was in no commit, or landed without jit, does not.
+            // Project only where the target is checked out: in the unit's own tree the file would be uncommitted work.
+            // The landed files usually have the state already, unless the issue was in no commit or landed without
+            // jit.
             let on_target = self.cx.branch.as_deref() == Some(self.target.as_str());
             let target = self.repo.require_tip(&self.target)?;
             let command = Command::ChangeIssue {
@@ -512,8 +526,8 @@ impl Run<'_> {
                 }),
                 strict: false,
             };
-            // It was judged by the gates as they were before: what landed may have brought others of their names. So an
-            // agent that lands it says no more than was found.
+            // The issue was judged by the gates of the old target. The landing may have brought other gates of the
+            // same names. So the landing agent states no more than the checks found.
             let policy = Policy {
                 gates: Vec::new(),
                 agents_may_pass_gates: true,
@@ -537,7 +551,7 @@ impl Run<'_> {
             Err(refusal) => {
                 self.warnings
                     .push(format!("{id} is not done yet: {}", refusal.message));
-                // What there was to land has landed: whoever closes it after its parts must not find it held.
+                // The work has landed. The claim is released, so that the issue can be closed after its parts.
                 if refusal.code == Code::OpenParts
                     && let Err(refusal) = crate::attempts::dispatch::give_back_claim(self.cx, unit)
                 {
@@ -548,7 +562,7 @@ impl Run<'_> {
         }
     }
 
-    /// Tells the log how the gates of the unit's issue stand.
+    /// Records the gate results of the unit's issue in the log.
     pub(crate) fn judge(&mut self, work: &Work, validations: &[Validation], content: Option<&str>) {
         let Some(issue) = &work.issue else { return };
         let own = |one: &&Validation| one.issues.iter().any(|id| *id == issue.id.as_str());
@@ -570,7 +584,7 @@ impl Run<'_> {
         }
     }
 
-    /// The tree of a commit as gates know it, without `.jit`.
+    /// The tree of a commit as gates use it, without `.jit`.
     pub(crate) fn content(&self, commit: &str) -> Outcome<Option<String>> {
         let git = || self.repo.git();
         let listing = git()
@@ -584,7 +598,7 @@ impl Run<'_> {
         tree.map(Some).map_err(failed)
     }
 
-    /// T7: a landing had begun, and there is work in the unit's worktree that it would leave behind.
+    /// T7: a landing had begun, and the unit's worktree has work that the landing would leave behind.
     pub(crate) fn set_back(&self, work: &Work, why: &Refusal) -> Outcome<Box<Refusal>> {
         let id = &work.unit.id;
         let message = format!(
@@ -612,7 +626,7 @@ impl Run<'_> {
         Ok(Box::new(refusal))
     }
 
-    /// T7: it does not work on the target.
+    /// T7: the unit fails the checks on the target.
     pub(crate) fn fail(&self, work: &Work, onto: &str, validations: Vec<Validation>) -> Outcome<UnitReport> {
         let failed = validations.iter().find(|one| !one.passed);
         let why = failed.and_then(|one| one.reason.clone()).unwrap_or_default();
@@ -643,7 +657,7 @@ impl Run<'_> {
     }
 }
 
-/// What of these is about a unit: the target's checks, and the gates of its own issue.
+/// The validations that concern a unit: the target's checks, and the gates of its own issue.
 fn of_unit(work: &Work, validations: &[Validation]) -> Vec<Validation> {
     let own = |one: &&Validation| {
         let is_own = |issue: &Issue| one.issues.iter().any(|id| *id == issue.id.as_str());

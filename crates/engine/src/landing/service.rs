@@ -1,16 +1,17 @@
-//! Merging units into their target (H1 to H6), and who is in whose way (H8).
+//! Merges units into their target (H1 to H6), and reports which worktrees conflict (H8).
 //!
 //! What must hold:
 //!
-//! - one landing at a time for each target: whoever else wants to waits in the kernel's queue, for a bounded time;
-//! - gates, checks and rules are read from the target, so a unit cannot weaken its own, and once more whenever it moved;
-//! - what one unit lacks refuses that one, and nobody it is tried together with;
-//! - what an issue is said to have passed was run for it;
-//! - nothing of the unit is written down as begun before everything that can refuse has been asked;
-//! - a landing that was cut off anywhere is found again by the next one: what the target has is recorded, what it does not
-//!   have is merged again; nothing lands twice;
-//! - the same command once more is no mistake: it does what is left, and of what has landed it says so;
-//! - the unit's issue is done when the target has the unit, in the same run, and what lands says so.
+//! - Only one landing runs at a time for each target. Others wait in the kernel's queue, for a bounded time.
+//! - Gates, checks and rules are read from the target, so a unit cannot weaken its own. They are read again whenever
+//!   the target moved.
+//! - A problem of one unit refuses that unit, and no other unit that is tried together with it.
+//! - A gate counts as passed for an issue only if it ran for that issue.
+//! - A unit is not recorded as begun before everything that can refuse has been asked.
+//! - An interrupted landing is found by the next one. Commits that the target contains are recorded, the others are
+//!   merged again. Nothing lands twice.
+//! - Repeating the same command is no error: it does the remaining steps, and reports the units that have landed.
+//! - The unit's issue becomes done when the target contains the unit, in the same run. The landed files say so too.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -54,30 +55,30 @@ use crate::refusals::refuse;
 use crate::units::service::find_unit;
 use crate::units::worktree_locate::real;
 
-/// The target may move so often under a landing before it gives up.
+/// Maximum number of times that the target may move under a landing before it gives up.
 pub(crate) const ROUNDS: usize = 50;
-/// So many conflicts are told with their commits and lines.
+/// Maximum number of conflicts that are reported with their commits and lines.
 pub(crate) const TOLD: usize = 20;
 
-/// What holds on the target.
+/// The rules of the target.
 pub(crate) struct Rules {
     pub(crate) merging: Merging,
     pub(crate) registry: Registry,
     pub(crate) policy: Policy,
 }
 
-/// A unit on its way, with what is known about it.
+/// A unit that is to land, with what is known about it.
 #[derive(Debug, Clone)]
 pub(crate) struct Work {
     pub(crate) unit: Unit,
     pub(crate) tip: String,
     pub(crate) issue: Option<Issue>,
     pub(crate) lease: Option<Lease>,
-    /// Who its issue is closed by.
+    /// The actor in whose name its issue is closed.
     pub(crate) actor: Actor,
 }
 
-/// What becomes of a unit before anything is merged.
+/// The decision about a unit before anything is merged.
 pub(crate) enum Sorted {
     Work(Box<Work>),
     Told(Box<UnitReport>),
@@ -142,22 +143,22 @@ pub(crate) fn told(unit: &Unit, verdict: Verdict, refusal: &Refusal) -> UnitRepo
     }
 }
 
-/// One run of merging, for one target.
+/// One run of merges, for one target.
 pub(crate) struct Run<'a> {
     pub(crate) cx: &'a Context,
     pub(crate) repo: Repo,
     pub(crate) target: String,
-    /// The branch that somebody named.
+    /// The branch that the user named.
     pub(crate) into: Option<String>,
     pub(crate) mode: MergeMode,
     pub(crate) leave_proposed: bool,
-    /// Nobody named the units.
+    /// All units were requested, not named ones.
     pub(crate) every: bool,
-    /// One unit was asked for, and nothing else: what refuses it is the answer.
+    /// A single unit was requested: its refusal is the answer.
     pub(crate) alone: bool,
     pub(crate) reports: Vec<UnitReport>,
     pub(crate) warnings: Vec<String>,
-    /// The rules that were read last, and what git lists of the files they are in.
+    /// The rules that were read last, and git's listing of the files they are in.
     pub(crate) known: RefCell<Option<(Vec<u8>, Rc<Rules>)>>,
 }
 
@@ -183,10 +184,10 @@ pub(crate) fn merge_units(cx: &Context, ask: &MergeAsk) -> Outcome<Answer> {
             all.into_iter()
                 .filter(|unit| match &ask.into {
                     Some(into) => unit.goes_to() == into || Some(unit.goes_to()) == named,
-                    // What somebody sent elsewhere has nothing to do with where the others go.
+                    // A unit that was sent to another branch does not affect where the others go.
                     None => unit.state == Phase::Merging || unit.landing_on.is_none(),
                 })
-                // One that is to be tried again has not been judged.
+                // A unit that is to be retried has not been judged yet.
                 .filter(|unit| unit.state != Phase::Ready || unit.worker.is_none())
                 .filter(waits_for_landing)
                 .collect()
@@ -275,7 +276,7 @@ pub(crate) fn landing_target(cx: &Context, repo: &Repo, ask: &MergeAsk, units: &
     }
 }
 
-/// The branch that a unit landed on is gone: its own target, or the usual one, if that has all of it.
+/// The branch on which a unit landed is gone: returns its own target, or the usual one, if that contains all of it.
 fn has_all(cx: &Context, repo: &Repo, units: &[Unit]) -> Outcome<Option<String>> {
     let [unit] = units else { return Ok(None) };
     let (Some(commit), Phase::Merged | Phase::Cleanup) = (&unit.merge_commit, unit.state) else {
@@ -298,7 +299,7 @@ fn has_all(cx: &Context, repo: &Repo, units: &[Unit]) -> Outcome<Option<String>>
     Ok(None)
 }
 
-/// The branch that units were to land on was renamed or deleted: where they can go instead.
+/// The branch on which the units were to land was renamed or deleted: adds help with another target.
 fn no_target(cx: &Context, repo: &Repo, mut refusal: Box<Refusal>, units: &[Unit]) -> Box<Refusal> {
     let ids: Vec<&str> = units.iter().map(|unit| unit.id.as_str()).collect();
     let own = |name: &str| units.iter().any(|unit| unit.branch == name);
@@ -313,7 +314,7 @@ fn no_target(cx: &Context, repo: &Repo, mut refusal: Box<Refusal>, units: &[Unit
     refusal
 }
 
-/// Where work goes when nobody says: as configured, else the default branch.
+/// The target if none is named: the configured one, else the default branch.
 pub(crate) fn usual_target(cx: &Context, repo: &Repo) -> Outcome<String> {
     for name in cx.config.merging().target {
         if repo.tip(&name)?.is_some() {
@@ -329,7 +330,7 @@ pub(crate) fn usual_target(cx: &Context, repo: &Repo) -> Outcome<String> {
     })
 }
 
-/// Waits until nobody else lands on this target.
+/// Waits for the landing lock of this target.
 fn landing_turn(cx: &Context, target: &str) -> Outcome<Turn> {
     let control = &cx.place.control_dir;
     let disk = RealDisk::open(control).map_err(|e| io_refusal("open", control, &e))?;
@@ -356,15 +357,15 @@ fn landing_turn(cx: &Context, target: &str) -> Outcome<Turn> {
     })
 }
 
-/// Whether somebody lands on this target now.
+/// Returns whether a landing on this target is running.
 pub(crate) fn is_landing(cx: &Context, target: &str) -> bool {
     let disk = RealDisk::open(&cx.place.control_dir);
     disk.is_ok_and(|disk| disk.lock(&landing_lock(&digest(target)), Duration::ZERO).is_err())
 }
 
-/// Whether this tree is as somebody wants it: not one in which a landing is tried out, nor the checkout of a target that is
-/// half way to something else. A step that was cut off is put back first; a git that a killed landing left there has the
-/// turn until it has ended, which is soon, and is waited for so long.
+/// Returns whether this tree is in a stable state: neither a trial worktree of a landing, nor the checkout of a target
+/// in the middle of a fast-forward. An interrupted fast-forward is undone first. A git process that a killed landing
+/// left there holds the landing lock until it exits, which is soon. At most `wait` is spent on that.
 pub(crate) fn is_settled(cx: &Context, wait: Duration) -> bool {
     let control = &cx.place.control_dir;
     if let Some(root) = &cx.place.worktree_root
@@ -388,7 +389,7 @@ pub(crate) fn is_settled(cx: &Context, wait: Duration) -> bool {
     !half_way::is_noted(control, branch)
 }
 
-/// Keeps everybody from landing. Nothing where somebody is at it: which unit that lands, its lock does not tell.
+/// Acquires all landing locks. `None` if a landing is running: its lock does not show which unit it lands.
 fn no_landings(cx: &Context, target: &str) -> Outcome<Option<Vec<Box<dyn LockGuard>>>> {
     let control = &cx.place.control_dir;
     let disk = RealDisk::open(control).map_err(|e| io_refusal("open", control, &e))?;
@@ -414,7 +415,7 @@ fn no_landings(cx: &Context, target: &str) -> Outcome<Option<Vec<Box<dyn LockGua
     Ok(Some(turns))
 }
 
-/// Where the landing of a unit that was cut off came to: the branch that has it. Its target may have another name now.
+/// Returns the branch that contains a unit whose landing was interrupted. The target may have been renamed since.
 pub(crate) fn landed_on(repo: &Repo, unit: &Unit) -> Outcome<Option<String>> {
     let Some(tip) = repo.tip(&unit.branch)? else {
         return Ok(None);
@@ -437,7 +438,7 @@ pub(crate) fn landed_on(repo: &Repo, unit: &Unit) -> Outcome<Option<String>> {
         if branch == unit.branch || branch == goes_to {
             continue;
         }
-        // Others may go on from it: only what its log says landed there.
+        // Other branches may continue from it, so only a branch whose reflog reports the landing counts.
         let refname = format!("refs/heads/{branch}");
         let log = repo
             .git()
@@ -456,8 +457,8 @@ pub(crate) fn landed_on(repo: &Repo, unit: &Unit) -> Outcome<Option<String>> {
     Ok(None)
 }
 
-/// The command that takes up a landing that was cut off: onto the branch that has it already, or onto another one where
-/// its target is not there any more.
+/// The command that resumes an interrupted landing: onto the branch that contains the unit already, or onto another
+/// one if the target no longer exists.
 pub(crate) fn land_again(cx: &Context, unit: &Unit) -> String {
     let plain = format!("jit worktree merge {}", unit.id);
     let other = || -> Outcome<Option<String>> {
@@ -478,7 +479,7 @@ pub(crate) fn land_again(cx: &Context, unit: &Unit) -> String {
     }
 }
 
-/// A landing that was cut off comes to its end: as landed where a branch has it, else as failed.
+/// Ends an interrupted landing: as landed if a branch contains the unit, else as failed.
 pub(crate) fn end_landing(cx: &Context, unit: Unit) -> Outcome<Unit> {
     if unit.state != Phase::Merging {
         return Ok(unit);
@@ -523,7 +524,8 @@ pub(crate) fn end_landing(cx: &Context, unit: Unit) -> Outcome<Unit> {
     crate::units::service::advance(cx, &id, UnitInput::InstanceFailed, facts)
 }
 
-/// Removes what landings left that were killed. Only where nobody is at it: whoever lands has the target's lock.
+/// Removes the leftovers of killed landings. Skips each target with a running landing: that landing holds the target's
+/// lock.
 pub(crate) fn sweep_scratch(cx: &Context, repo: &Repo) {
     sweep(repo.scratch());
     let Ok(disk) = RealDisk::open(&cx.place.control_dir) else {
@@ -540,7 +542,7 @@ pub(crate) fn sweep_scratch(cx: &Context, repo: &Repo) {
     }
 }
 
-/// Who would be in whose way: the worktrees as they are now, or these branches as they are committed.
+/// Reports conflicts between the worktrees as they are now, or between these branches as they are committed.
 pub(crate) fn conflicts(cx: &Context, into: Option<&str>, branches: &[String]) -> Outcome<Answer> {
     let repo = landing_repo(cx)?;
     let target = match into {
@@ -562,7 +564,7 @@ pub(crate) fn conflicts(cx: &Context, into: Option<&str>, branches: &[String]) -
     crate::write_path::read_answer(cx, &view, Reply::Conflicts(Box::new(picture)))
 }
 
-/// What a unit that has landed has besides, if its target has it not.
+/// Reports the commits of a landed unit that its target does not contain.
 pub(crate) fn more_work(cx: &Context, unit: &Unit) -> Option<String> {
     let repo = landing_repo(cx).ok()?;
     let target = repo.tip(unit.goes_to()).ok()??;
@@ -578,7 +580,7 @@ pub(crate) fn more_work(cx: &Context, unit: &Unit) -> Option<String> {
     })
 }
 
-/// A word about a unit that goes where somebody sent it, and not to its target.
+/// A warning for a unit that lands on the branch where it was sent, not on its target.
 pub(crate) fn sent_before(unit: &Unit) -> Option<String> {
     let there = unit.landing_on.as_ref()?;
     Some(format!(
@@ -589,8 +591,8 @@ pub(crate) fn sent_before(unit: &Unit) -> Option<String> {
     ))
 }
 
-/// The turn of whoever lands. A git that is started meanwhile has it too, and keeps it if this process is killed; at its end it
-/// is let go, whoever else still has it.
+/// The landing lock. A git process that is started meanwhile inherits it, and keeps it if this process is killed.
+/// Dropping this releases the lock, even if another process still has it.
 pub(crate) struct Turn(Box<dyn LockGuard>);
 
 impl Turn {
@@ -605,7 +607,7 @@ impl Drop for Turn {
     }
 }
 
-/// Who has a turn, where that can be told.
+/// The processes that hold a lock, for a message; empty if they cannot be found.
 fn shown_holders(lock: &Path) -> String {
     let all = holders(&[lock.to_owned()]).unwrap_or_default();
     let all: Vec<String> = all.iter().map(ToString::to_string).collect();
@@ -615,12 +617,12 @@ fn shown_holders(lock: &Path) -> String {
     }
 }
 
-/// What whoever lands on a target holds, by the target's digest.
+/// The name of the lock file for landings on a target, given by its digest.
 fn landing_lock(target: &str) -> String {
     format!("locks/land-{target}.lock")
 }
 
-/// Whether a unit can be on its way to the target at all.
+/// Returns whether a unit in this state can land at all.
 pub(crate) fn waits_for_landing(unit: &Unit) -> bool {
     let conflict = unit
         .error
@@ -651,13 +653,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Waits for the target's turn, and makes up for what a killed landing left there.
+    /// Acquires the target's landing lock, and repairs what a killed landing left there.
     pub(crate) fn take_turn(&mut self) -> Outcome<Turn> {
         sweep_scratch(self.cx, &self.repo);
         let turn = landing_turn(self.cx, &self.target)?;
         self.repo = self.repo.clone().holding(turn.shared());
         step("locked");
-        // What cannot be put back is told where it is in the way.
+        // A failure here is reported later, by the step that it blocks.
         let _ = half_way::settle(&self.repo, &self.target);
         self.bring_left_submodules();
         Ok(turn)
@@ -668,11 +670,11 @@ impl<'a> Run<'a> {
         for id in asked {
             let unit = crate::units::service::load_unit(self.cx, id)?;
             if self.mode != MergeMode::DryRun {
-                // Another command may have begun to land it elsewhere while this one waited for its turn.
+                // Another command may have begun to land it elsewhere while this one waited for the lock.
                 let own = std::slice::from_ref(&unit);
                 crate::landing::run::require_begun_for(&self.repo, &self.target, own)?;
             }
-            // Another command landed and removed it while this one waited for its turn.
+            // Another command landed and removed it while this one waited for the lock.
             if unit.is_over() && unit.merge_commit.is_some() && unit.abandoned.is_none() {
                 if !self.every {
                     self.tell_of_over(&[unit])?;
@@ -699,7 +701,7 @@ impl<'a> Run<'a> {
             overlap.get_or_insert_with(|| order::overlaps(&places));
             let names = order::order(&places, clock::wall_ms());
             let clean = |id: &String| places.iter().any(|one| one.id == *id && one.conflicts == 0);
-            // Tried together only what is tried at all, and merges as it is.
+            // Only units that need checks and merge cleanly are tested together.
             let tried = !rules.merging.validate.is_empty() || left.iter().any(|work| work.issue.is_some());
             let most = if tried && self.mode == MergeMode::Land {
                 rules.merging.batch
@@ -763,7 +765,7 @@ pub(crate) fn settled(step: &Step) -> Vec<SettledPath> {
     step.settled.iter().map(one).collect()
 }
 
-/// What landed, oldest first (I6).
+/// Lists the landings, oldest first (I6).
 pub(crate) fn landings(cx: &Context, named: Option<&str>, limit: usize) -> Outcome<Answer> {
     let view = crate::write_path::view(cx)?;
     let unit = named.map(|_| find_unit(cx, &view, named)).transpose()?;

@@ -1,16 +1,17 @@
-//! What was squashed onto a target counts as merged there, though its history does not say so (H3).
+//! Treats squashed commits as merged into the target, although the target's history does not contain them (H3).
 //!
 //! What must hold:
 //!
-//! - whoever goes on from a commit that was squashed onto the target is merged with the target from that commit, not from
-//!   where the two parted before: else what is taken back would count as never done, and what is changed once more as a
-//!   conflict with its own landing;
-//! - what a squashed commit goes on from was squashed with it: a unit that another was built on has landed with that one;
-//! - that is read from the target's history, so a target that was moved back behind a landing has not got it.
+//! - A branch that continues from a squashed commit is merged with the target from that commit, not from the older
+//!   point where the two parted. Otherwise a revert of the squashed work would be ignored. A second change of the same
+//!   lines would conflict with its own landing.
+//! - The ancestors of a squashed commit were squashed with it. If a unit was built on another unit, both have landed.
+//! - This is read from the target's history. A target that was reset to before a landing does not contain that
+//!   landing.
 //!
-//! Git merges from what the two histories have in common. So it is given the target with one more commit on top, which
-//! has the target's files, and for parents the target and what was squashed onto it. Nothing refers to that commit, and it is
-//! the same one whenever it is made.
+//! Git chooses the merge base from the common history. So git gets the target with one extra commit on top. That
+//! commit has the target's files, and its parents are the target and the squashed commits. No ref points to it, and it
+//! has the same id whenever it is made.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -21,13 +22,14 @@ use super::Repo;
 use crate::refusals::failed;
 use crate::units::worktree_state::SQUASHED;
 
-/// The target as one to merge `tip` with: itself, unless something that `tip` goes on from was squashed onto it.
+/// Returns the commit to merge `tip` with: the target itself, unless an ancestor of `tip` was squashed onto it.
 pub fn joined(git: &dyn Fn() -> Git, target: &str, tip: &str) -> Outcome<String> {
     join(git, target, tip, &[&format!("{tip}..{target}")])
 }
 
-/// The same, as far as one commit of the target's history says so. For questions that no one else's word is to decide:
-/// anybody can write a commit with such a message, but not one with the name of a commit that jit made.
+/// Like [`joined`], but uses only the trailers of one commit of the target's history. For decisions that must not
+/// depend on a forged message: anyone can write a commit with such a message, but not one with the id of a commit that
+/// jit made.
 pub fn joined_by(git: &dyn Fn() -> Git, commit: &str, target: &str, tip: &str) -> Outcome<String> {
     join(git, target, tip, &["--max-count=1", commit])
 }
@@ -80,15 +82,15 @@ fn join(git: &dyn Fn() -> Git, target: &str, tip: &str, said_in: &[&str]) -> Out
     commit.line().map_err(failed)
 }
 
-/// Whether this can be a commit: a message may say anything.
+/// Returns whether this can be a commit id: a message may contain anything.
 fn is_name(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// The last ones of what `tip` has, and the target has not, that the named commits have too.
+/// The latest commits that `tip` has and the target has not, and that the named commits contain too.
 fn last_of(git: &dyn Fn() -> Git, target: &str, tip: &str, named: &BTreeSet<&str>) -> Outcome<Vec<String>> {
     let list = |ask: String| -> Outcome<String> {
-        // Here a commit may never have been, or be gone: then nothing here goes on from it.
+        // A named commit may be missing in this repository. Then nothing here continues from it.
         let list = git()
             .env("GIT_NO_LAZY_FETCH", "1")
             .args(["rev-list", "--ignore-missing", "--boundary", "--stdin"])
@@ -126,11 +128,11 @@ fn last_of(git: &dyn Fn() -> Git, target: &str, tip: &str, named: &BTreeSet<&str
         .collect())
 }
 
-/// So far back it is looked for what was squashed, where that is only a hint.
+/// How many commits of the target are searched for squashes, where the result is only a hint.
 const LATELY: &str = "--max-count=1000";
 
 impl Repo {
-    /// Whether anything was squashed onto a target lately.
+    /// Returns whether the recent history of a target contains a squash.
     pub fn squashes(&self, target: &str) -> Outcome<bool> {
         let log = self
             .git()
@@ -142,12 +144,12 @@ impl Repo {
         Ok(!log.trim_ascii().is_empty())
     }
 
-    /// The target as one to merge `tip` with.
+    /// Returns the commit to merge `tip` with.
     pub fn joined(&self, target: &str, tip: &str) -> Outcome<String> {
         joined(&|| self.git(), target, tip)
     }
 
-    /// The commit by which a tip came to the target as part of something else that was squashed, if all of it did.
+    /// Returns the commit that brought all of `tip` to the target as part of another squash.
     pub fn squashed_with(&self, target: &str, tip: &str) -> Outcome<Option<String>> {
         let joined = self.joined(target, tip)?;
         if joined == target || !self.is_ancestor(tip, &joined)? {
@@ -173,7 +175,7 @@ impl Repo {
                 }
             }
         }
-        // Several together brought it.
+        // Several squashes together brought it.
         Ok(None)
     }
 }

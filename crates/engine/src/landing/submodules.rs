@@ -1,16 +1,18 @@
-//! Submodules of what is to land: the commit that each points to must be one that others can get.
+//! Checks the submodules of a unit that is to land: each must point to a commit that others can fetch.
 //!
-//! Where the target is checked out, a submodule that a landing points elsewhere is brought there: else the next commit of all
-//! that has changed would take the landing back. Only one that is as the target had it before, that has the commit, and where
-//! nobody has a branch checked out; else the command is told. The landing stands in any case.
+//! If the target is checked out, a landing can change the commit of a submodule there. The landing then updates the
+//! submodule's checkout. Otherwise the next `git commit -a` would revert the landing. This is done only if the
+//! submodule is at the commit that the target had before, has the new commit, and is on no branch. In all other cases
+//! the command is reported. The landing stands in any case.
 //!
-//! That submodules are to be brought is noted before the target moves: where that is cut off, the next landing does it.
+//! The update is noted before the target moves. If it is interrupted, the next landing does it.
 //!
-//! Format of a note, `landing/submodules-<digest of the branch>`: the commit before and the one to be, in a line each.
+//! Format of a note, `landing/submodules-<digest of the branch>`: the old commit and the new commit, in a line each.
 //!
-//! One that is not checked out any more (`git submodule deinit`) may still have its git folder, in that of the worktree.
+//! A submodule that is no longer checked out (`git submodule deinit`) may still have its git folder, inside the git
+//! folder of the worktree.
 //!
-//! Limitations: what a remote-tracking branch says is believed. Submodules of submodules are not looked at.
+//! Limitations: remote-tracking branches are trusted. Submodules of submodules are not examined.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -33,20 +35,20 @@ use crate::units::worktree_locate::real;
 use crate::units::worktree_state::leads_to;
 use crate::units::worktree_state::unfinished;
 
-/// A submodule that a unit points to another commit.
+/// A submodule whose commit a unit changes.
 struct Pointer {
     path: PathBuf,
     commit: String,
 }
 
-/// Where a submodule's commits are.
+/// The place where a submodule's commits are.
 enum Known {
     CheckedOut(PathBuf),
     GitFolder(PathBuf),
 }
 
 impl Known {
-    /// In this worktree, whose git folder is that.
+    /// Searches in the worktree `root`, whose git folder is `git_dir`.
     fn find(root: &Path, git_dir: Option<&Path>, path: &Path, name: Option<&str>) -> Option<Self> {
         let root = root.join(path);
         if root.join(".git").symlink_metadata().is_ok() {
@@ -59,7 +61,7 @@ impl Known {
     fn git(&self) -> Git {
         let git = match self {
             Self::CheckedOut(root) => Git::at(root),
-            // Where its files would be may be gone.
+            // The folder of its files may be gone.
             Self::GitFolder(folder) => Git::in_git_dir(folder).setting("core.worktree", folder),
         };
         git.arg("--no-optional-locks")
@@ -72,7 +74,7 @@ impl Known {
         Ok(found.map_err(failed)?.is_some())
     }
 
-    /// For a command line.
+    /// The start of a command line that runs git there.
     fn shown(&self) -> String {
         match self {
             Self::CheckedOut(root) => format!("git -C {}", shell_word(&root.to_string_lossy())),
@@ -85,7 +87,7 @@ impl Known {
 }
 
 impl Run<'_> {
-    /// Refuses what would land as a pointer to a commit that only the unit's own worktree has.
+    /// Refuses a unit that points a submodule to a commit that only the unit's own worktree has.
     pub(crate) fn require_reachable_submodules(&mut self, work: &Work, target: &str) -> Outcome<()> {
         let mut pointers = self.pointers(work, target)?;
         if pointers.is_empty() {
@@ -96,7 +98,7 @@ impl Run<'_> {
         let name_of = |path: &Path| names.get(path).map(String::as_str);
         pointers.retain(|one| {
             let there = Known::find(&main, Some(&self.repo.common), &one.path, name_of(&one.path));
-            // Whoever has the main checkout has it.
+            // The main checkout has the commit, so it is available.
             !there.is_some_and(|there| there.has(&one.commit).unwrap_or(false))
         });
         let own_root = Path::new(&work.unit.worktree_path);
@@ -133,7 +135,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What submodules are called, by their paths.
+    /// The names of the submodules, by path.
     fn names(&self, work: &Work) -> Outcome<BTreeMap<PathBuf, String>> {
         let listed = self
             .repo
@@ -154,7 +156,7 @@ impl Run<'_> {
             let name = key
                 .strip_prefix("submodule.")
                 .and_then(|rest| rest.strip_suffix(".path"));
-            // As git has it: a name must not lead out of the folder.
+            // The same rule as in git: a name must not lead out of the folder.
             if let Some(name) = name.filter(|name| !name.split('/').any(|part| part == "..")) {
                 let path = OsStr::from_bytes(path.get(1..).unwrap_or_default());
                 names.insert(PathBuf::from(path), name.to_owned());
@@ -163,7 +165,7 @@ impl Run<'_> {
         Ok(names)
     }
 
-    /// The submodules whose commit would be another one on the target.
+    /// The submodules whose commit would change on the target.
     fn pointers(&self, work: &Work, target: &str) -> Outcome<Vec<Pointer>> {
         let joined = self.repo.joined(target, &work.tip)?;
         let Some(base) = self.repo.merge_base(&joined, &work.tip)? else {
@@ -183,7 +185,7 @@ impl Run<'_> {
 /// The mode of a submodule in a tree.
 const GITLINK: &str = "160000";
 
-/// A submodule that a landing points from one commit to another.
+/// A submodule whose commit a landing changes.
 pub(crate) struct Bump {
     path: PathBuf,
     from: String,
@@ -196,7 +198,7 @@ impl Run<'_> {
         self.repo.control.join("landing").join(name)
     }
 
-    /// The target is about to move. Gives the submodules that it points elsewhere then.
+    /// Writes the note before the target moves. Returns the submodules whose commit changes.
     pub(crate) fn note_submodules(&self, old: &str, new: &str) -> Outcome<Vec<Bump>> {
         let bumps = self.bumps(old, new)?;
         if !bumps.is_empty() {
@@ -208,12 +210,12 @@ impl Run<'_> {
         Ok(bumps)
     }
 
-    /// They are where they belong, or it was told why not; or the target has not moved.
+    /// Deletes the note: the submodules are updated, or the failure was reported, or the target has not moved.
     pub(crate) fn forget_submodules(&self) {
         let _ = fs::remove_file(self.submodules_note());
     }
 
-    /// Brings what a landing that was cut off has left. Whoever asks has the turn to land.
+    /// Updates the submodules that an interrupted landing left. The caller holds the landing lock.
     pub(crate) fn bring_left_submodules(&mut self) {
         let Ok(note) = fs::read_to_string(self.submodules_note()) else {
             return;
@@ -231,14 +233,14 @@ impl Run<'_> {
             && self.repo.is_ancestor(new, &tip).unwrap_or(false)
             && let Some(root) = self.checkout()?
         {
-            // Where the target has gone on since, they go along.
+            // If the target has moved on since, the submodules follow it.
             let bumps = self.bumps(old, &tip)?;
             self.bring_submodules(&root, bumps);
         }
         Ok(())
     }
 
-    /// Where the target is checked out, if it is.
+    /// The checkout of the target, if there is one.
     fn checkout(&self) -> Outcome<Option<PathBuf>> {
         let all = crate::worktree_identity::list(&self.repo.common).map_err(|e| refuse(Code::Io, e))?;
         let there = |entry: &WorktreeEntry| {
@@ -247,12 +249,12 @@ impl Run<'_> {
         Ok(all.into_iter().find(there).and_then(|entry| entry.root))
     }
 
-    /// Brings the submodules of a checkout to where its branch points them since a landing.
+    /// Updates the submodules of a checkout to the commits that its branch has since a landing.
     pub(crate) fn bring_submodules(&mut self, root: &Path, bumps: Vec<Bump>) {
         for bump in bumps {
             let sub = root.join(&bump.path);
             let there = sub.join(".git").symlink_metadata().is_ok();
-            // Through a link it would be somebody else's.
+            // Behind a link the submodule would belong to another checkout.
             if !there || real(&sub) != real(root).join(&bump.path) {
                 continue;
             }
@@ -292,13 +294,14 @@ fn short(commit: &str) -> &str {
     commit.get(..10).unwrap_or(commit)
 }
 
-/// Why a submodule is left as it is, and what brings it, where that is not what git has for all of them.
+/// The reason why a submodule is left as it is, and the command that updates it, if `git submodule update` is not the
+/// right one.
 struct Stays {
     why: String,
     command: Option<String>,
 }
 
-/// Checks the commit out in a submodule that nobody has changed; else says why not.
+/// Checks out the commit in a submodule without changes; otherwise returns the reason why not.
 fn bring(sub: &Path, bump: &Bump) -> Outcome<Option<Stays>> {
     let stays = |why: String| Ok(Some(Stays { why, command: None }));
     let git = || {
@@ -335,7 +338,7 @@ fn bring(sub: &Path, bump: &Bump) -> Outcome<Option<Stays>> {
         return stays("what is changed in it there is not committed".to_owned());
     }
     if let Some(on) = git().symbolic_head().map_err(failed)? {
-        // What somebody commits next would be on no branch.
+        // With a detached HEAD the user's next commit would be on no branch.
         let forward = git().args(["merge-base", "--is-ancestor", &bump.from, &bump.to]);
         let command = forward.test().map_err(failed)?.then(|| {
             let sub = shell_word(&sub.to_string_lossy());
@@ -355,7 +358,7 @@ fn bring(sub: &Path, bump: &Bump) -> Outcome<Option<Stays>> {
     }
 }
 
-/// What makes the commit known to others.
+/// The command that pushes the commit.
 fn push_command(known: &Known, commit: &str, branch: &str) -> Outcome<String> {
     let shown = known.shown();
     let remotes = known.git().args(["remote"]).line().map_err(failed)?;

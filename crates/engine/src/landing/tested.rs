@@ -1,17 +1,19 @@
-//! Trying out what the target would become (H6), in a worktree of its own that nobody else sees.
+//! Tests the commit that the target would become (H6), in a separate worktree that no one else uses.
 //!
 //! What must hold:
 //!
-//! - only what was approved runs, and what runs is the text that was (whoever makes a [`Check`] asks first);
-//! - the worktree is made anew for each trial at `<control>/scratch/land-<target>-<number>`, locked against `git worktree
-//!   prune`, and removed afterwards. No two have the same name: what a check that outlived a killed landing still does in the
-//!   old one is in nobody's way. What is left of such is removed by whoever has the target's lock next; what cannot be, because
-//!   something writes there, by the one after that;
-//! - it has every file, also where the checkouts have only some (`git sparse-checkout`);
-//! - all output is kept in `<control>/landing/<unit>/<check>.log`.
+//! - Only approved commands run, with exactly the approved text. The code that makes a [`Check`] asks for the approval
+//!   first.
+//! - Each trial gets a new worktree at `<control>/scratch/land-<target>-<number>`. It is locked against `git worktree
+//!   prune` and removed afterwards. No two trials have the same name, so a check that outlived a killed landing cannot
+//!   disturb the next trial. The next holder of the target's lock removes leftover trials. A leftover that cannot be
+//!   removed, because a process still writes there, is removed by a later holder.
+//! - The worktree has every file, even if the checkouts have only some (`git sparse-checkout`).
+//! - All output is kept in `<control>/landing/<unit>/<check>.log`.
 //!
-//! How many tests ran is read from what cargo test, cargo nextest, pytest, go test -v and jest print. How many it were at
-//! the landing before is in `<control>/landing/counts-<target>.json`; that file is a convenience and may be deleted.
+//! The number of tests is read from the output of cargo test, cargo nextest, pytest, go test -v and jest. The number
+//! at the previous landing is in `<control>/landing/counts-<target>.json`. That file is a convenience and may be
+//! deleted.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -34,20 +36,20 @@ use crate::gates::run::{GRACE, run};
 use crate::refusals::{failed, io_failed};
 use crate::units::worktree_state::leads_to;
 
-/// Something that has to pass.
+/// A command that must pass before the target moves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
     pub kind: Kind,
     pub name: String,
     pub command: String,
     pub timeout: Duration,
-    /// The issues whose gate it is.
+    /// The issues that require it, if it is a gate.
     pub issues: Vec<String>,
-    /// The unit it is about, where it is about one alone.
+    /// The unit that it belongs to, if it runs for one unit alone.
     pub unit: Option<String>,
 }
 
-/// What passed.
+/// A candidate that passed all checks.
 #[derive(Debug)]
 #[must_use]
 pub struct Tested {
@@ -68,7 +70,7 @@ pub fn digest(branch: &str) -> String {
 }
 
 impl Candidate {
-    /// Runs every check on what the target would become. Stops at the first that fails.
+    /// Runs every check on the commit that the target would become. Stops at the first failure.
     pub fn test(self, checks: &[Check], refuse_fewer: bool) -> Outcome<Verdict> {
         if checks.is_empty() {
             return Ok(Verdict::Passed(Tested {
@@ -125,7 +127,7 @@ impl Candidate {
             ("JIT_TARGET".into(), self.branch.clone().into()),
             ("JIT_ISSUE".into(), check.issues.join(" ").into()),
             ("JIT_GATE".into(), check.name.clone().into()),
-            // It names the landing, not what the check runs.
+            // The request id belongs to the landing, not to the commands that the check runs.
             ("JIT_REQUEST_ID".into(), "".into()),
         ];
         let path = self.repo.control.join(&below);
@@ -165,7 +167,7 @@ impl Candidate {
     }
 }
 
-/// One of that name is taken away, not written over: somebody may be reading it.
+/// Creates the log file. An existing file is removed, not overwritten: another process may be reading it.
 fn output_file(path: &Path) -> std::io::Result<File> {
     let folders: Vec<&Path> = path.ancestors().skip(1).take(2).collect();
     for folder in folders.into_iter().rev() {
@@ -188,7 +190,7 @@ fn read_some(path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// How the folder of a trial is called, before the target's [`digest`] and a number.
+/// Prefix of the folder name of a trial, before the target's [`digest`] and a number.
 pub const TRIAL: &str = "land-";
 
 /// A worktree for one trial.
@@ -203,7 +205,7 @@ impl<'a> Trial<'a> {
         let number = random::u64().map_err(io_failed("use", repo.scratch()))?;
         let path = repo.scratch().join(format!("{TRIAL}{name}-{number:016x}"));
         let trial = Self { repo, path };
-        // Where the main checkout has only some of the files, the checks are still to see what lands.
+        // Even if the main checkout is sparse, the checks must see every file that lands.
         repo.git()
             .setting("core.sparseCheckout", "false")
             .args(["worktree", "add", "-q", "--detach", "--force", "--lock"])
@@ -212,7 +214,7 @@ impl<'a> Trial<'a> {
             .arg(commit)
             .run()
             .map_err(failed)?;
-        // Git copies the settings of the main checkout; a check that switches there is to have all of it too.
+        // Git copies the settings of the main checkout. A check that runs `git switch` there must get every file too.
         let settings = leads_to(&trial.path).map(|git_dir| git_dir.join("config.worktree"));
         if let Some(settings) = settings.filter(|path| path.exists()) {
             repo.git()
@@ -225,9 +227,9 @@ impl<'a> Trial<'a> {
         Ok(trial)
     }
 
-    /// Whatever of it is there. Only this path: pruning would forget worktrees of others.
+    /// Removes what exists of the trial. Only this path: a prune would also drop worktrees of others.
     fn remove(&self) {
-        // What a check mounted there lies elsewhere too.
+        // A folder that a check mounted there also exists elsewhere, so deleting it would delete that too.
         if mounts::first_in(&self.path).is_some() {
             return;
         }
@@ -246,12 +248,13 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// The target's digest in the name of a trial's folder. Older programs used no number.
+/// The target's digest in the name of a trial's folder. Older versions used no number.
 pub fn trial_target(name: &str) -> Option<&str> {
     name.strip_prefix(TRIAL)?.split('-').next()
 }
 
-/// What killed processes left of trials for a target, by its digest. The caller has the target's lock.
+/// Removes the trials that killed processes left for a target, given by its digest. The caller holds the target's
+/// lock.
 pub fn discard_trials(repo: &Repo, target: &str) {
     for entry in fs::read_dir(repo.scratch()).into_iter().flatten().flatten() {
         if trial_target(&entry.file_name().to_string_lossy()) == Some(target) {
@@ -281,7 +284,7 @@ fn counts(repo: &Repo, branch: &str) -> BTreeMap<String, u64> {
         .unwrap_or_default()
 }
 
-/// Remembers how many tests there were.
+/// Saves the number of tests for the next landing.
 pub(super) fn remember_counts(repo: &Repo, branch: &str, validations: &[Validation]) {
     let mut known = counts(repo, branch);
     let found = validations
@@ -297,7 +300,8 @@ pub(super) fn remember_counts(repo: &Repo, branch: &str, validations: &[Validati
     }
 }
 
-/// How many tests passed, by what the usual programs print. `None` if none of them is recognised.
+/// Returns how many tests passed, from the output of the usual test programs. `None` if the output matches none of
+/// them.
 pub fn passed_tests(output: &str) -> Option<u64> {
     let before = |line: &str, word: &str| -> Option<u64> {
         let at = line.find(word)?;

@@ -1,4 +1,4 @@
-//! Trees as git has them: what differs between two, and one with other entries than it has.
+//! Git tree objects: the differences between two trees, and a tree with some entries replaced.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -13,10 +13,10 @@ use jit_store::Outcome;
 use super::Repo;
 use crate::refusals::failed;
 
-/// The mode of what is not there.
+/// The mode that git prints for a missing entry.
 pub const NOTHING: &str = "000000";
 
-/// What differs at a path.
+/// One path that differs.
 #[derive(Debug)]
 pub struct Change {
     pub path: PathBuf,
@@ -25,7 +25,7 @@ pub struct Change {
     pub new: (String, String),
 }
 
-/// What differs between two commits, path by path.
+/// Lists the paths that differ between two commits.
 pub fn changes(git: Git, old: &str, new: &str) -> Outcome<Vec<Change>> {
     let listed = git
         .args(["diff-tree", "-r", "-z", "--no-renames", old, new, "--"])
@@ -48,11 +48,11 @@ pub fn changes(git: Git, old: &str, new: &str) -> Outcome<Vec<Change>> {
     Ok(found)
 }
 
-/// Mode and object by path; `None` where nothing is to be.
+/// Mode and object by path; `None` removes the entry.
 pub type Entries = BTreeMap<Vec<u8>, Option<(String, String)>>;
 
 impl Repo {
-    /// The tree with these entries in place of what is there.
+    /// Writes a tree that equals `tree` except for these entries, and returns its id.
     pub fn tree_with(&self, tree: &str, entries: &Entries) -> Outcome<String> {
         let folder =
             Folder::make(self.scratch()).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;

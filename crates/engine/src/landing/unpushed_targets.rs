@@ -1,11 +1,15 @@
-//! Targets with landings that others have not got (H3).
+//! Finds targets with landings that are not pushed yet (H3).
 //!
-//! What must hold: no network, and no process where no target follows a branch of a remote, or where it is at the very commit
-//! that the branch has to which it is pushed. Only then git is asked where that is, and how far they are apart. Nothing is made.
+//! What must hold:
 //!
-//! Limitations: what is over there is what the last push or fetch told. Settings outside of the repository's own file are not
-//! read at first, so where only they name another remote, a target may be told later than it could. Refs that are kept in
-//! tables are asked for each time.
+//! - No network access.
+//! - No process is started if no target has an upstream branch. None is started for a target at the same commit as the
+//!   branch it is pushed to. Otherwise git is asked for that branch and for the distance.
+//! - Nothing is created.
+//!
+//! Limitations: the state of the remote is the one of the last push or fetch. Settings outside of the repository's own
+//! config file are not read at first. If only those name another remote, a target may be reported later than possible.
+//! If refs are stored in reftables, git is asked each time.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,10 +24,10 @@ use super::remote::{Remote, pushes_upstream};
 use crate::api::landing::Unpushed;
 use crate::refusals::failed;
 
-/// No file of git's that is longer is looked into.
+/// Longer files of git are not read.
 const LONGEST: u64 = 16 << 20;
 
-/// The branches of this repository that follow one of a remote, and where they go.
+/// The branches of this repository that have an upstream branch, and where they are pushed.
 pub fn sharing(common: &Path) -> Sharing {
     match file::read_real(&common.join("config"), LONGEST) {
         Ok(Some(text)) => config::sharing(&text),
@@ -31,7 +35,7 @@ pub fn sharing(common: &Path) -> Sharing {
     }
 }
 
-/// The refs of a repository, as its files have them. The long file is read only where a ref has none of its own.
+/// The refs of a repository, read from its files. `packed-refs` is read only if a ref has no file of its own.
 struct Refs<'a> {
     common: &'a Path,
     packed: Option<String>,
@@ -58,7 +62,7 @@ impl Refs<'_> {
     }
 }
 
-/// Where git knows a branch to be that is pushed.
+/// The remote-tracking ref of the branch that this one is pushed to.
 fn tracked(one: &Upstream, sharing: &Sharing) -> String {
     let remote = one.push_remote.as_ref().or(sharing.push_remote.as_ref());
     let remote = remote.unwrap_or(&one.remote);
@@ -71,7 +75,7 @@ fn tracked(one: &Upstream, sharing: &Sharing) -> String {
 }
 
 impl Repo {
-    /// Which of these targets are ahead of where they are pushed to.
+    /// Returns those of these targets that are ahead of the branch they are pushed to.
     pub fn unpushed(&self, targets: &BTreeSet<String>, sharing: &Sharing) -> Vec<Unpushed> {
         let mut refs = Refs {
             common: &self.common,
@@ -87,13 +91,14 @@ impl Repo {
             if here.is_some() && here == refs.commit(&tracked(one, sharing)) {
                 continue;
             }
-            // It is told beside what was asked for.
+            // This is extra information in a reply, so an error here is ignored.
             found.extend(self.apart(one).ok().flatten());
         }
         found
     }
 
-    /// How far a branch is from where it is pushed to, or, if it never was, from what it follows. Nothing where it is not ahead.
+    /// Returns how far a branch is ahead of the branch it is pushed to or, if it was never pushed, of its upstream.
+    /// `None` if it is not ahead.
     fn apart(&self, one: &Upstream) -> Outcome<Option<Unpushed>> {
         let Some(remote) = self.remote_of(&one.branch)? else {
             return Ok(None);
@@ -129,7 +134,7 @@ impl Repo {
         Ok(Some(Unpushed {
             command: match behind {
                 0 => push,
-                // What comes of it is not pushed unseen.
+                // The result of the pull is to be checked before it is pushed.
                 _ => format!(
                     "{} # see that it passes, then: {push}",
                     self.pull_command(&one.branch, &upstream, &remote)
@@ -142,7 +147,7 @@ impl Repo {
         }))
     }
 
-    /// What brings a branch up to what is known by this name.
+    /// The command that brings a branch up to `upstream`.
     fn pull_command(&self, branch: &str, upstream: &str, remote: &Remote) -> String {
         let all = crate::worktree_identity::list(&self.common).unwrap_or_default();
         let out = all

@@ -1,13 +1,14 @@
-//! Looking again and again at who is in whose way (H8).
+//! Watches all worktrees and reports which of them conflict (H8).
 //!
 //! What must hold:
 //!
-//! - after a save, only the worktree it was made in is taken again;
-//! - a change that the kernel did not tell of is found at the next look at everything, a minute later, or more where that takes seconds;
-//! - where the kernel tells nothing, everything is looked at each time;
-//! - the log is told of each change, once: whoever finds nothing else than at the last look writes nothing, so that one who
-//!   is a moment behind does not take back what another one has told. What the log would not take yet (see `conflict`) is told
-//!   again some seconds later, from another look.
+//! - After a save, only the worktree with the saved file is read again.
+//! - A change that the kernel did not report is found at the next full look, a minute later. The interval is longer if
+//!   a full look takes seconds.
+//! - If the kernel reports nothing at all, every look is a full look.
+//! - Each change is written to the log once. A watcher that sees no difference to its last look writes nothing, so a
+//!   watcher that is a moment behind does not undo the entries of another. Entries that the log does not accept yet
+//!   (see `decide::conflicts` in the core) are sent again some seconds later, from a new look.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -33,24 +34,24 @@ use crate::refusals::refuse;
 use crate::units::worktree_locate::real;
 use crate::write_path::Kept;
 
-/// After so long everything is looked at, whatever was told.
+/// After this time everything is read, whatever the kernel reported.
 const EVERYTHING: Duration = Duration::from_secs(60);
-/// A look is followed by a pause of its own length, but no longer than this.
+/// A look is followed by a pause of the same length, but no longer than this.
 const MOST_REST: Duration = Duration::from_millis(200);
-/// A save is seldom one write: what follows within this time belongs to it.
+/// A save is often more than one write: changes within this time belong to it.
 const SETTLES: Duration = Duration::from_millis(5);
-/// After so many looks the folder with their objects is made anew.
+/// After this number of looks the folder with their objects is recreated.
 const LOOKS: usize = 1000;
-/// So long the log is waited for. It is told beside what was asked for.
+/// Maximum time to wait for the log. Writing to it is a side task of a look.
 const FOR_THE_LOG: Duration = Duration::from_millis(500);
-/// After so long it is tried again to tell what the log was not told yet.
+/// Pause before entries that the log did not accept are sent again.
 const TELL_AGAIN: Duration = Duration::from_secs(5);
-/// No path is longer.
+/// Longer paths are cut.
 const LONGEST_PATH: usize = 4096;
-/// The number of what belongs to the repository and to no worktree.
+/// Tree number of the folders that belong to the repository and to no worktree.
 const SHARED: usize = usize::MAX;
 
-/// Somebody who watches.
+/// A running watch.
 #[derive(Debug)]
 pub struct ConflictWatch<'a> {
     cx: &'a Context,
@@ -61,26 +62,26 @@ pub struct ConflictWatch<'a> {
     trees: Trees,
     /// The worktrees that are watched, by their numbers.
     roots: BTreeMap<usize, PathBuf>,
-    /// Folders in which something changed since the last look.
+    /// Folders with changes since the last look.
     touched: BTreeMap<usize, BTreeSet<PathBuf>>,
     everything: bool,
     last_full: Instant,
     everything_after: Duration,
-    /// Where files change all the time, looking is not all this machine does.
+    /// If files change all the time, this leaves time for other work on the machine.
     rest_until: Instant,
-    /// Who is concerned is told.
+    /// Whether the affected sessions and the log are notified.
     tells: bool,
-    /// What the log was told last.
+    /// The last state that was written to the log.
     noted: Option<Seen>,
-    /// Some of it was held back, or may have been: then it is told again.
+    /// Some entries were held back, or may have been: they are sent again at this time.
     tell_again: Option<Instant>,
 }
 
-/// Begins to watch. Nothing has been looked at yet.
+/// Starts a watch. Nothing has been read yet.
 pub fn watch_conflicts<'a>(cx: &'a Context, into: Option<&str>) -> Outcome<ConflictWatch<'a>> {
     let repo = crate::landing::service::landing_repo(cx)?;
     let target = crate::landing::service::usual_target(cx, &repo);
-    // Two who watch for different targets would tell everybody in turn.
+    // Two watchers for different targets would overwrite each other's notes in turn.
     let usual = into.is_none_or(|into| target.as_ref().is_ok_and(|usual| usual == into));
     let target = match into {
         Some(into) => into.to_owned(),
@@ -128,7 +129,7 @@ pub(crate) fn unit_roots(cx: &Context) -> Outcome<BTreeMap<PathBuf, String>> {
 }
 
 impl ConflictWatch<'_> {
-    /// How it is now. Who is concerned by what is new is told.
+    /// Returns the current conflicts, and notifies the sessions that a new conflict affects.
     pub fn look(&mut self) -> Outcome<Picture> {
         self.watch_worktrees()?;
         let full = std::mem::take(&mut self.everything);
@@ -152,7 +153,7 @@ impl ConflictWatch<'_> {
             },
         )?;
         if self.tells {
-            // The picture is what was asked for; a note that cannot be written does not end the watching.
+            // The caller asked for the picture. A note that cannot be written does not end the watch.
             let _ = notes::tell(&self.cx.place.control_dir, &picture);
             self.note(&picture);
         }
@@ -164,8 +165,7 @@ impl ConflictWatch<'_> {
         Ok(picture)
     }
 
-    /// Writes into the log what is others' way now and was not, and the other way round. What could not be written is tried
-    /// again at the next look.
+    /// Writes new and resolved conflicts to the log. If the write fails, the next look tries again.
     fn note(&mut self, picture: &Picture) {
         let mut seen = seen(picture);
         let is_due = self.tell_again.is_some_and(|at| Instant::now() >= at);
@@ -190,7 +190,7 @@ impl ConflictWatch<'_> {
         self.tell_again = (!all_told).then(|| Instant::now() + TELL_AGAIN);
     }
 
-    /// Other targets of which the log has something, and whose branches are gone.
+    /// Other targets for which the log has conflicts, and whose branches are gone.
     fn lost_targets(&self) -> Outcome<Vec<String>> {
         let view = crate::write_path::view(self.cx)?;
         let all = state::conflicts(&*view.table).map_err(|e| refuse(Code::Io, e))?;
@@ -204,7 +204,7 @@ impl ConflictWatch<'_> {
         Ok(lost)
     }
 
-    /// Returns when something may have changed; `interval` where the kernel does not tell.
+    /// Returns when something may have changed, or after `interval` if the kernel reports nothing.
     pub fn wait(&mut self, interval: Duration) -> Outcome<()> {
         let common = self.repo.common.clone();
         let failed = |e: std::io::Error| io_refusal("watch", &common, &e);
@@ -243,7 +243,7 @@ impl ConflictWatch<'_> {
         }
     }
 
-    /// A folder that is new in a tree.
+    /// Watches a folder that is new in a tree.
     fn watch_folder(&mut self, tree: usize, folder: &Path) {
         if tree == SHARED {
             let deep = folder.starts_with(self.repo.common.join("refs"));
@@ -260,7 +260,7 @@ impl ConflictWatch<'_> {
         }
     }
 
-    /// Watches worktrees that are new.
+    /// Watches new worktrees, and forgets the removed ones.
     fn watch_worktrees(&mut self) -> Outcome<()> {
         let all = Live::worktrees(&self.repo)?;
         let gone: Vec<usize> = self
@@ -290,10 +290,10 @@ impl ConflictWatch<'_> {
     }
 }
 
-/// What the log is to know of it.
+/// The part of a picture that the log records.
 fn seen(picture: &Picture) -> Seen {
     let plain = |text: &str| -> String { text.chars().filter(|c| !c.is_control()).take(200).collect() };
-    // Whatever stands in the name of a file, it is that file's name.
+    // The name of a file is kept whole, with every character.
     let whole = |path: &str| -> String { path.chars().take(LONGEST_PATH).collect() };
     let side = |name: &str| {
         let found = picture.worktrees.iter().find(|one| one.name == name);
@@ -317,7 +317,7 @@ fn seen(picture: &Picture) -> Seen {
         let more_paths = paths.len().saturating_sub(MOST_PATHS);
         paths.truncate(MOST_PATHS);
         let (a, b) = (side(&pair.a), side(&pair.b));
-        // Which of two units comes first is nobody's news.
+        // The order of two units is normalized: a swap is no change.
         let (a, b) = match b.name != picture.target && b.name < a.name {
             true => (b, a),
             false => (a, b),
@@ -345,7 +345,7 @@ fn is_git(path: &Path) -> bool {
     path.file_name() == Some(OsStr::new(".git"))
 }
 
-/// Folders at or below `folder` that git ignores: builds write there, and nothing of it counts.
+/// Folders at or below `folder` that git ignores: builds write there, and nothing in them counts.
 fn ignored(root: &Path, folder: &Path) -> BTreeSet<PathBuf> {
     let listed = Git::at(root)
         .args(["--no-optional-locks", "--literal-pathspecs"])
@@ -360,7 +360,7 @@ fn ignored(root: &Path, folder: &Path) -> BTreeSet<PathBuf> {
         ])
         .arg(folder)
         .run();
-    // What is not known to be ignored is watched.
+    // A folder that is not known to be ignored is watched.
     let names = listed.unwrap_or_default();
     names
         .split(|b| *b == 0)

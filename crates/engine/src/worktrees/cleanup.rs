@@ -1,7 +1,10 @@
 //! `jit worktree cleanup` and `abandon` (T11, T13), and `jit rescue` (H7).
 //!
-//! A removal: look (refuses), save, write down, move the git folder, move the worktree, delete the branch, end the unit. The
-//! git folder goes first: without it no `git worktree prune` can delete what a half-removed worktree still needs.
+//! Steps of a removal: examine (may refuse), save, record, move the git folder, move the worktree, delete the branch,
+//! end the unit.
+//!
+//! What must hold: the git folder is moved before the worktree. While it is in its place, a `git worktree prune` could
+//! delete what a half-removed worktree still needs.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -37,7 +40,7 @@ use crate::worktrees::rescue::site::Site;
 use crate::worktrees::rescue::trash::{ADMIN, Manifest, TREE, Trash};
 use crate::worktrees::rescue::walk::Walk;
 
-/// So many pieces of work are named in a list or a refusal.
+/// Maximum number of pieces of work in a list or a refusal.
 const FEW: usize = 10;
 const DAY: u64 = 86_400;
 
@@ -83,7 +86,7 @@ pub(crate) fn rescue(cx: &Context, asked: RescueRequest) -> Outcome<Answer> {
                 to,
                 branch,
             )?;
-            // It is restored, whatever comes of this.
+            // The restore succeeded, even if this fails.
             restored.next =
                 crate::worktrees::rescue_commands::ways_to_land(cx, &manifest, &restored).unwrap_or_default();
             RescueReply::Restored(restored)
@@ -104,7 +107,7 @@ fn trash(cx: &Context) -> Outcome<Trash> {
     ))
 }
 
-/// One process at a time removes or restores the worktree of a unit.
+/// Acquires the lock for removing or restoring the worktree of a unit. One process at a time holds it.
 fn cleanup_turn(cx: &Context, unit: &UnitId) -> Outcome<File> {
     let path = cx
         .place
@@ -131,8 +134,8 @@ fn cleanup_turn(cx: &Context, unit: &UnitId) -> Outcome<File> {
     }
 }
 
-/// T11: removes the worktree of a unit that has landed. What is not on the target is kept, and needs `force`. Goes on
-/// where an earlier call was cut short; of a unit that is over it does nothing.
+/// T11: removes the worktree of a landed unit. Work that is not on the target is kept, and needs `force`. Continues an
+/// interrupted removal. Does nothing for a unit that is over.
 pub fn cleanup_unit(cx: &Context, id: &UnitId, force: Force) -> Outcome<Cleaned> {
     let _turn = cleanup_turn(cx, id)?;
     let unit = crate::units::service::load_unit(cx, id)?;
@@ -179,8 +182,8 @@ pub fn cleanup_unit(cx: &Context, id: &UnitId, force: Force) -> Outcome<Cleaned>
     }
 }
 
-/// Nobody makes it any more, and what there is of it can be given up like anything else. Of one that nothing was made of,
-/// nothing is left.
+/// Ends an interrupted creation, so that the unit can be abandoned like any other. If nothing was created yet, nothing
+/// is left.
 fn end_making(cx: &Context, unit: Unit, reason: &str) -> Outcome<Unit> {
     if unit.state != Phase::Provisioning {
         return Ok(unit);
@@ -211,7 +214,7 @@ fn end_making(cx: &Context, unit: Unit, reason: &str) -> Outcome<Unit> {
     crate::units::service::advance(cx, &unit.id, UnitInput::ProvisioningFailed, facts)
 }
 
-/// T13: gives a unit up. All that it holds is kept.
+/// T13: abandons a unit. All its work is kept.
 pub fn abandon_unit(cx: &Context, id: &UnitId, reason: &str, force: Force) -> Outcome<Cleaned> {
     if reason.trim().is_empty() {
         return Err(refuse(Code::Invalid, "giving a unit up needs a reason"));
@@ -227,7 +230,7 @@ pub fn abandon_unit(cx: &Context, id: &UnitId, reason: &str, force: Force) -> Ou
     if begun && unit.is_over() {
         return cleaned(cx, &unit, None, true);
     }
-    // What nobody lands any more has landed, or can be given up.
+    // An interrupted landing either landed, or the unit can be abandoned.
     unit = crate::landing::service::end_landing(cx, unit)?;
     if unit.state == Phase::Merged {
         let message = format!("{id} has landed: there is nothing to give up");
@@ -235,7 +238,7 @@ pub fn abandon_unit(cx: &Context, id: &UnitId, reason: &str, force: Force) -> Ou
         return Err(Box::new(Refusal::new(Code::BadTransition, message).help(help)));
     }
     if unit.state == Phase::Cleanup {
-        // Its removal was cut short; what is not on the target is kept in any case.
+        // Its removal was interrupted; work that is not on the target is kept in any case.
         return remove_unit(cx, unit, force.max(Force::Work));
     }
     if unit::step(unit.state, UnitInput::Abandon).is_some() {
@@ -249,7 +252,7 @@ pub fn abandon_unit(cx: &Context, id: &UnitId, reason: &str, force: Force) -> Ou
     remove_unit(cx, unit, force)
 }
 
-/// What another agent holds is not for an agent to give up.
+/// Refuses an agent that wants to abandon a unit whose issue another agent holds.
 fn require_not_held_by_another(cx: &Context, unit: &Unit) -> Outcome<()> {
     let (Some(issue), Some(agent_id)) = (&unit.issue_id, crate::context::calling_agent::asking_agent(cx))
     else {
@@ -279,7 +282,7 @@ fn require_not_held_by_another(cx: &Context, unit: &Unit) -> Outcome<()> {
     }
 }
 
-/// Refuses what must not be removed, and what somebody works in.
+/// Refuses a worktree that must not be removed, or that is in use.
 fn may_remove(cx: &Context, unit: &Unit, force: Force) -> Outcome<Site> {
     let site = Site::find(&cx.place, unit)?;
     if force < Force::Locked {
@@ -291,7 +294,7 @@ fn may_remove(cx: &Context, unit: &Unit, force: Force) -> Outcome<Site> {
     Ok(site)
 }
 
-/// Leases and sessions of others in the unit's worktree.
+/// Refuses while others have leases or sessions in the unit's worktree.
 fn require_nobody_there(cx: &Context, unit: &Unit) -> Outcome<()> {
     let Some(worktree) = &unit.worktree_id else {
         return Ok(());
@@ -327,7 +330,7 @@ fn require_nobody_there(cx: &Context, unit: &Unit) -> Outcome<()> {
     Ok(())
 }
 
-/// Whatever a removal ends by, it goes on from there.
+/// Removes a unit. A failure names the command that continues from there.
 fn remove_unit(cx: &Context, unit: Unit, force: Force) -> Outcome<Cleaned> {
     let again = match force {
         Force::No => format!("jit worktree cleanup {}", unit.id),
@@ -355,11 +358,12 @@ pub(crate) fn remove(cx: &Context, mut unit: Unit, force: Force) -> Outcome<Clea
     let trash = trash(cx)?;
     let begun = trash.unfinished(&unit.id)?;
     let mut seen = None;
-    // Nothing has been moved yet: somebody may have worked on there since it was saved, and all that is kept anew.
+    // If nothing has been moved yet, an agent may have worked there since the last save. Then everything is saved
+    // again.
     let whole = site.root_is_there && site.admin.is_some();
     let mut manifest = match begun {
         Some(mut manifest) if manifest.stage == Stage::Moving && !whole => {
-            // Whatever happened there since is in the trash only.
+            // Changes since then are only in the trash.
             manifest.refs_complete &= !site.root_is_there;
             manifest.disposable &= !site.root_is_there;
             manifest
@@ -368,7 +372,7 @@ pub(crate) fn remove(cx: &Context, mut unit: Unit, force: Force) -> Outcome<Clea
             let walk = Walk::of(&site.root)?;
             let admin = site.admin.as_deref().map_or(Ok(Walk::default()), Walk::of)?;
             let evidence = evidence::gather(&site, &walk, &admin, cx.config.rescue_ignored())?;
-            // One that was cut short had passed this, unless somebody has it back since. All that there is gets kept.
+            // An interrupted removal had passed this check, unless the work was restored since. Everything is saved.
             let goes_on = unit.state == Phase::Cleanup && !trash.was_restored(&unit)?;
             let forced = force > Force::No || unit.abandoned.is_some() || goes_on;
             if !evidence.work.is_empty() && !forced {
@@ -378,7 +382,7 @@ pub(crate) fn remove(cx: &Context, mut unit: Unit, force: Force) -> Outcome<Clea
                 unit =
                     crate::units::service::advance(cx, &unit.id, UnitInput::BeginCleanup, Facts::default())?;
             }
-            // What an earlier attempt saved stays as it is: since then it may have been overwritten where it was.
+            // The save of an earlier attempt stays as it is: the files may have been overwritten since.
             if let Some(begun) = begun {
                 trash.settle(begun)?;
             }
@@ -394,7 +398,7 @@ pub(crate) fn remove(cx: &Context, mut unit: Unit, force: Force) -> Outcome<Clea
     let branch_stays = drop_branch(cx, &site, &trash, &mut manifest)?;
     step("unnamed");
     let tree = trash.folder(&manifest.id).join(TREE);
-    // Deleted only if it is still what was looked at.
+    // Deleted only if it is still what was examined.
     if manifest.disposable && (seen.as_ref() == Some(&Walk::of(&tree)?) || !trash.has_tree(&manifest.id)) {
         let whole = manifest.refs.is_empty();
         trash.empty(&mut manifest, whole)?;
@@ -402,19 +406,19 @@ pub(crate) fn remove(cx: &Context, mut unit: Unit, force: Force) -> Outcome<Clea
         manifest.stage = Stage::Kept;
         trash.write(&manifest)?;
     }
-    // The folder of all of them goes with the last one, as git has it.
+    // The parent folder of all worktree git folders is removed with the last one, as git does it.
     let _ = std::fs::remove_dir(site.common.join("worktrees"));
     crate::worktrees::provisioning::leave_folder_of(cx, &site.root);
-    // Somebody else may be at it; the next one finishes what is left.
+    // Another process may be working on an entry; the next removal finishes the rest.
     let _ = sweep_trash(cx, &trash, Some(&unit.id));
     let unit = crate::units::service::advance(cx, &unit.id, UnitInput::CleanedUp, Facts::default())?;
     let done = cleaned(cx, &unit, Some(manifest), branch_stays.is_none())?;
     Ok(Cleaned { branch_stays, ..done })
 }
 
-/// Finishes deletions that were cut short, and takes away entries that were begun, hold nothing, and belong to a unit that
-/// is over; but for those that another process is at: two at one folder would be in each other's way. `own` is the unit
-/// whose turn this process has.
+/// Finishes interrupted deletions, and removes entries that were begun, are empty, and belong to a unit that is over.
+/// Entries that another process is working on are skipped: two processes on one folder would disturb each other. `own`
+/// is the unit whose lock this process holds.
 fn sweep_trash(cx: &Context, trash: &Trash, own: Option<&UnitId>) -> Outcome<()> {
     trash.sweep_empty();
     let (filled, empty) = trash.parted()?;
@@ -435,14 +439,14 @@ fn sweep_trash(cx: &Context, trash: &Trash, own: Option<&UnitId>) -> Outcome<()>
         if !is_begun {
             trash.finish_removal(&one.id)?;
         } else if trash.parted()?.1.iter().any(|empty| empty.id == one.id) {
-            // It may have been filled while its turn was another's.
+            // It may have been filled while another process held the lock.
             trash.empty(&mut one, true)?;
         }
     }
     Ok(())
 }
 
-/// Saves all that there is, and writes down that the folders may go.
+/// Saves everything, and records that the folders may be moved.
 pub(crate) fn keep(
     site: &Site,
     trash: &Trash,
@@ -471,8 +475,8 @@ pub(crate) fn keep(
     Ok(manifest)
 }
 
-/// Git's folder of a worktree that somebody deleted goes to the trash, so that the worktree can be made again: HEAD and the
-/// index may have had what no branch has.
+/// Moves the git folder of a deleted worktree to the trash, so that the worktree can be created again. HEAD and the
+/// index may have work that no branch has.
 pub(crate) fn put_aside_gone(cx: &Context, unit: &Unit) -> Outcome<()> {
     let site = Site::find(&cx.place, unit)?;
     let Some(folder) = site.admin.as_deref().filter(|_| !site.root_is_there) else {
@@ -495,7 +499,7 @@ fn move_away(site: &Site, trash: &Trash, manifest: &Manifest) -> Outcome<()> {
     let root = unshown(&manifest.worktree_path);
     if let Some(name) = &manifest.admin {
         let admin = site.common.join("worktrees").join(unshown(name));
-        // Its name may have been given to another worktree since.
+        // Another worktree may have its name by now.
         let ours = match std::fs::read(admin.join("gitdir")) {
             Ok(link) => {
                 use std::os::unix::ffi::OsStrExt as _;
@@ -503,7 +507,7 @@ fn move_away(site: &Site, trash: &Trash, manifest: &Manifest) -> Outcome<()> {
                 jit_git::files::plain(&link) == root.join(".git")
                     || std::fs::canonicalize(&link).ok() == std::fs::canonicalize(root.join(".git")).ok()
             }
-            // Already gone, or on its way.
+            // Moved already, or being moved.
             Err(_) => admin.symlink_metadata().is_err(),
         };
         if ours {
@@ -515,8 +519,8 @@ fn move_away(site: &Site, trash: &Trash, manifest: &Manifest) -> Outcome<()> {
     Ok(())
 }
 
-/// Deletes the unit's branch, which has landed or is among the rescued refs by now. Or says why it stays: where it is
-/// another name for a branch, or a branch is another name for it, something of somebody else's would go.
+/// Deletes the unit's branch, which has landed or is among the rescued refs by now. Returns the reason if it stays: if
+/// it is another name for a branch, or a branch is another name for it, deleting it would affect others.
 fn drop_branch(cx: &Context, site: &Site, trash: &Trash, manifest: &mut Manifest) -> Outcome<Option<String>> {
     let branch = &site.branch;
     if *branch == site.target {
@@ -539,7 +543,7 @@ fn drop_branch(cx: &Context, site: &Site, trash: &Trash, manifest: &mut Manifest
         return Ok(None);
     };
     if manifest.branch_tip.as_ref() != Some(&tip) {
-        // Somebody moved it after it was looked at.
+        // It was moved after it was examined.
         save::add(&site.common, manifest, "late", &tip)?;
         trash.write(manifest)?;
     }
@@ -547,7 +551,7 @@ fn drop_branch(cx: &Context, site: &Site, trash: &Trash, manifest: &mut Manifest
         .args(["update-ref", "--no-deref", "-d", &name, &tip])
         .run()
         .map_err(failed)?;
-    // What git had noted about it; there is nothing to say when there was nothing.
+    // Deletes git's settings for the branch; an error means that there were none.
     let section = format!("branch.{branch}");
     let _ = git()
         .args(["config", "--local", "--remove-section", &section])
@@ -572,7 +576,7 @@ fn other_name_of(cx: &Context, name: &str) -> Outcome<Option<String>> {
 fn cleaned(cx: &Context, unit: &Unit, manifest: Option<Manifest>, branch_deleted: bool) -> Outcome<Cleaned> {
     let trash = trash(cx)?;
     let mut entries = trash.all()?;
-    // Also one that was finished before a crash.
+    // This includes an entry that was finished before a crash.
     entries.retain(|one| one.unit == unit.id && one.created_ms >= unit.created_at.ms());
     let known = entries.pop();
     let manifest = manifest
@@ -591,7 +595,7 @@ fn cleaned(cx: &Context, unit: &Unit, manifest: Option<Manifest>, branch_deleted
     })
 }
 
-/// Empties the trash of what is old enough. Refs stay.
+/// Deletes old entries from the trash. Their refs stay.
 fn prune_rescues(cx: &Context, older_than_secs: Option<u64>) -> Outcome<RescueReply> {
     let keep = cx.config.rescue_keep_days().saturating_mul(DAY);
     let least = older_than_secs.unwrap_or(keep);
@@ -601,7 +605,7 @@ fn prune_rescues(cx: &Context, older_than_secs: Option<u64>) -> Outcome<RescueRe
     for mut one in trash.all()? {
         let over = matches!(one.stage, Stage::Kept | Stage::Restored);
         let old = one.age_secs() >= least && (one.refs_complete || one.age_secs() >= keep);
-        // Restored ones have nothing in the trash but their manifest.
+        // Restored entries have only their manifest in the trash.
         if !over || !old || !trash.has_tree(&one.id) {
             continue;
         }
@@ -616,7 +620,7 @@ fn prune_rescues(cx: &Context, older_than_secs: Option<u64>) -> Outcome<RescueRe
     Ok(RescueReply::Pruned { pruned, freed_bytes })
 }
 
-/// Forgets an entry for good. Not for agents: it is the one command here that can lose work.
+/// Deletes an entry permanently. Not for agents: it is the only command here that can lose work.
 fn drop_rescue(cx: &Context, id: &RescueId) -> Outcome<RescueReply> {
     if let Some(agent) = crate::context::calling_agent::asking_agent(cx) {
         let message = format!("{agent} is an agent, and deleting rescued work is not for agents");
@@ -639,7 +643,7 @@ fn drop_rescue(cx: &Context, id: &RescueId) -> Outcome<RescueReply> {
     Ok(RescueReply::Dropped { dropped: id.clone() })
 }
 
-/// Removing jit would leave nobody who knows what these are.
+/// Refuses to remove jit while there is rescued work: no other program knows these entries.
 pub(crate) fn refuse_while_rescued(cx: &Context) -> Outcome<()> {
     if cx.place.common_dir.is_none() {
         return Ok(());

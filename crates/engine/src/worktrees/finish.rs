@@ -1,4 +1,11 @@
-//! TODO header
+//! Finishes a unit: lands it and removes its worktree (`jit finish`), or pushes its branch for review.
+//!
+//! What must hold:
+//!
+//! - The landing stands even if the worktree cannot be removed. The reason is a warning, with the command that remains
+//!   to be run.
+//! - A worktree is not removed while the caller's current folder is inside it.
+//! - A proposed unit does not land here. If others have merged it already, it is finished instead.
 
 use jit_core::model::unit::Unit;
 use jit_os::shell::shell_word;
@@ -10,7 +17,7 @@ use crate::context::Context;
 use crate::landing::obstacles;
 use crate::landing::service::{Run, Sorted, merge_units, sent_before};
 
-/// Lands the unit; what is left of it is removed afterwards.
+/// Lands the unit, then removes its worktree and branch.
 pub(crate) fn finish_unit(cx: &Context, text: Option<&str>) -> Outcome<Answer> {
     let unit = crate::landing::already_landed::unit_to_land(cx, &crate::write_path::view(cx)?, text)?;
     let mut answer = merge_units(
@@ -27,7 +34,7 @@ pub(crate) fn finish_unit(cx: &Context, text: Option<&str>) -> Outcome<Answer> {
         && report.units.iter().all(|one| one.verdict.is_good())
         && !crate::units::service::load_unit(cx, &unit.id)?.is_over()
     {
-        // What is left of a removal that was cut short is done here.
+        // An interrupted removal is finished below, so its help is no longer needed.
         report.units.iter_mut().for_each(|one| one.help.clear());
         if let Err((why, next)) = clean_up_after_landing(cx, &unit) {
             answer.warnings.push(why);
@@ -36,7 +43,7 @@ pub(crate) fn finish_unit(cx: &Context, text: Option<&str>) -> Outcome<Answer> {
     }
     let now = crate::units::service::load_unit(cx, &unit.id)?;
     if let Some(told) = sent_before(&unit).filter(|_| now.is_over()) {
-        // Nothing is left that could go elsewhere.
+        // Nothing is left that could land on another branch.
         answer.warnings.retain(|one| *one != told);
         answer.warnings.push(format!(
             "{} went to {}, where it was sent, and not to {}",
@@ -48,11 +55,11 @@ pub(crate) fn finish_unit(cx: &Context, text: Option<&str>) -> Outcome<Answer> {
     Ok(answer)
 }
 
-/// Removes the worktree of a unit that has landed. What stands in the way, such as the shell this was called from, is
-/// told: the landing stands in any case.
+/// Removes the worktree of a landed unit. An obstacle, such as the caller's shell inside the folder, is reported: the
+/// landing stands in any case.
 pub(crate) fn clean_up_after_landing(cx: &Context, unit: &Unit) -> Result<(), (String, Vec<String>)> {
     let later = format!("jit worktree cleanup {}", unit.id);
-    // Whoever stands in the folder would stand nowhere.
+    // The caller's current folder would no longer exist.
     let inside = cx.place.start.starts_with(&unit.worktree_path);
     if inside {
         let main =
@@ -72,7 +79,7 @@ pub(crate) fn clean_up_after_landing(cx: &Context, unit: &Unit) -> Result<(), (S
     }
 }
 
-/// Pushes a unit's branch for others to merge. Nothing lands here; what they have merged already is done.
+/// Pushes a unit's branch for others to merge. Nothing lands here. A unit that they have merged already is finished.
 pub(crate) fn propose_unit(cx: &Context, text: Option<&str>) -> Outcome<Answer> {
     let unit = crate::landing::already_landed::unit_to_land(cx, &crate::write_path::view(cx)?, text)?;
     if unit.is_over() {

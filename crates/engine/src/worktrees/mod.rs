@@ -1,4 +1,7 @@
-//! Worktrees of units: created, provisioned, cleaned up, rescued.
+//! Worktrees of units: created and retried (`service`, `provisioning`), finished (`finish`), removed (`cleanup`),
+//! checked (`orphans`), and rescued (`rescue`, `rescue_commands`).
+//!
+//! What must hold: a removal first keeps all work that is not on the target (see `rescue`).
 
 pub mod cleanup;
 pub mod finish;

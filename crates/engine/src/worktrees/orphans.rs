@@ -1,4 +1,12 @@
-//! What does not fit together: units, git's worktrees and the disk (G16).
+//! Finds units, git worktrees and folders that do not match (G16), and repairs them on request.
+//!
+//! What must hold:
+//!
+//! - Without `settle` no unit changes. Only the leftovers of killed landings are removed.
+//! - The branch of a unit whose worktree is gone stays as it is.
+//! - A worktree that belongs to no unit is reported and not removed here. The same holds for one whose git folder is
+//!   gone, unless its removal had begun.
+//! - A unit that another process is creating or landing is skipped.
 
 use std::path::Path;
 
@@ -12,8 +20,8 @@ use crate::context::Context;
 use crate::refusals::refuse;
 use crate::units::worktree_state::leads_to;
 
-/// Compares units, git's worktrees and the disk (G16). With `settle`, removals that were cut short are finished, and
-/// units whose worktree is gone are ended: their branches stay as they are.
+/// Compares units, git's worktrees and the disk (G16). With `settle`, interrupted removals are finished, and units
+/// whose worktree is gone are ended: their branches stay as they are.
 pub(crate) fn prune_units(cx: &Context, settle: bool) -> Outcome<Answer> {
     let view = crate::write_path::view(cx)?;
     let common = crate::units::service::common(cx)?;
@@ -47,7 +55,7 @@ pub(crate) fn prune_units(cx: &Context, settle: bool) -> Outcome<Answer> {
         };
         if settle && matches!(unit.state, Phase::Ready | Phase::Failed | Phase::Completed) {
             what = "its worktree is gone".to_owned();
-            // What was staged there is known to git's folder of it alone.
+            // Only the git folder of the worktree still has its staged files.
             if let Err(refusal) = crate::worktrees::cleanup::put_aside_gone(cx, unit) {
                 let why = refusal.message.lines().next().unwrap_or_default().to_owned();
                 orphans.push(Orphan {
@@ -75,7 +83,7 @@ pub(crate) fn prune_units(cx: &Context, settle: bool) -> Outcome<Answer> {
     }
     for entry in known.into_iter().skip(1) {
         let Some(root) = entry.root else { continue };
-        // A landing is being tried out there.
+        // This is a trial worktree of a landing.
         let trial = root.starts_with(repo.scratch());
         if trial || live.iter().any(|unit| Path::new(&unit.worktree_path) == root) {
             continue;
@@ -96,7 +104,7 @@ pub(crate) fn prune_units(cx: &Context, settle: bool) -> Outcome<Answer> {
     crate::write_path::read_answer(cx, &view, Reply::Orphans { orphans })
 }
 
-/// The worktree is there, and git's folder of it is not: nothing of it is removed by itself.
+/// Reports a worktree whose git folder is gone. Nothing of it is removed automatically.
 fn forgotten(cx: &Context, unit: &Unit) -> Orphan {
     let what = match crate::units::worktree_state::require_there(cx, unit, Path::new(&unit.worktree_path)) {
         Err(refusal) => {
@@ -113,7 +121,7 @@ fn forgotten(cx: &Context, unit: &Unit) -> Orphan {
     }
 }
 
-/// What was begun with a unit and not brought to its end. Nothing where somebody is at it.
+/// Reports an interrupted creation or landing of a unit. `None` while another process is working on it.
 fn cut_short(cx: &Context, unit: &Unit, settle: bool) -> Option<(String, bool)> {
     let id = &unit.id;
     if unit.state == Phase::Merging {
@@ -141,7 +149,7 @@ fn cut_short(cx: &Context, unit: &Unit, settle: bool) -> Option<(String, bool)> 
     ))
 }
 
-/// Goes on with a removal; what stands in its way is told.
+/// Continues a removal, or reports what blocks it.
 fn settle_removal(cx: &Context, unit: &Unit, settle: bool) -> (String, bool) {
     let next = format!("jit worktree cleanup {}", unit.id);
     let begun = match unit.state {

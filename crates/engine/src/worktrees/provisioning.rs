@@ -1,4 +1,12 @@
-//! Making the worktree of a unit: it is there, on its branch, whole and ready, or there is nothing of it (G2, G3, T1, T2).
+//! Creates the worktree of a unit (G2, G3, T1, T2).
+//!
+//! What must hold:
+//!
+//! - The worktree exists on its branch and is complete, or nothing of it remains.
+//! - An interrupted creation can be continued. A file, or a folder with contents, that is not the unit's worktree is
+//!   never touched.
+//! - Provisioning commands that come with the repository run only after the user approved their exact text.
+//! - If provisioning fails, the worktree stays and the unit is FAILED, so that it can be retried or abandoned.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -28,16 +36,17 @@ use crate::units::{disk_space as room, files, folders, submodules};
 use crate::worktree_identity::ensure_excluded;
 use crate::worktrees::service::identity_of;
 
-/// How long a git that lost its caller may take to finish a worktree.
+/// Maximum time to wait for a git process whose caller was killed to finish a worktree.
 const MAKING: Duration = Duration::from_secs(10);
 
-/// Git marks a worktree until it is whole.
+/// Returns whether git is still creating a worktree: git marks it until it is complete.
 fn is_in_the_making(place: &Place) -> bool {
     let mark = place.git_dir.as_ref().map(|dir| dir.join("locked"));
     mark.is_some_and(|mark| std::fs::read(mark).is_ok_and(|text| text.trim_ascii() == b"initializing"))
 }
 
-/// Something is there that neither is a worktree nor becomes one: the first thing git puts into one is its `.git`.
+/// Returns whether the path has something that is not a worktree and will not become one: git creates `.git` there
+/// first.
 fn is_no_worktree(path: &Path) -> bool {
     match path.symlink_metadata() {
         Ok(meta) if meta.is_dir() => {
@@ -84,7 +93,7 @@ fn require_room(cx: &Context, path: &Path) -> Outcome<Option<String>> {
     Ok((used >= 80).then(|| format!("the disk is {used} % full")))
 }
 
-/// T1 to T2: the worktree is there and ready, or there is nothing of it.
+/// T1 to T2: creates the worktree and makes it ready. If it cannot be created, nothing of it remains.
 pub(crate) fn make_unit(cx: &Context, asked: &CreateUnit, issue: Option<&Issue>) -> Outcome<Unit> {
     let new = crate::worktrees::service::plan(cx, asked, issue)?;
     require_room(cx, Path::new(&new.worktree_path))?;
@@ -96,7 +105,7 @@ pub(crate) fn make_unit(cx: &Context, asked: &CreateUnit, issue: Option<&Issue>)
     make_ready(cx, *unit, &steps)
 }
 
-/// A unit of a workflow is there and ready, also if whoever began to make it was killed.
+/// Ensures that a unit of a workflow is ready, even if the process that began to create it was killed.
 pub(crate) fn create_for_workflow(
     cx: &Context,
     id: &UnitId,
@@ -170,10 +179,10 @@ fn make_ready(cx: &Context, unit: Unit, steps: &[String]) -> Outcome<Unit> {
     }
 }
 
-/// The commands that make a worktree ready, once the user has approved them.
+/// The commands that prepare a worktree, after the user has approved them.
 pub(crate) fn trusted_steps(cx: &Context) -> Outcome<Vec<String>> {
     let steps = cx.config.provision_steps().to_vec();
-    // What the user wrote into settings of their own needs nobody's approval.
+    // Commands in the user's own settings need no approval.
     if steps.is_empty() || !crate::context::comes_with_repository(cx, PROVISION) {
         return Ok(steps);
     }
@@ -184,7 +193,7 @@ pub(crate) fn trusted_steps(cx: &Context) -> Outcome<Vec<String>> {
     Ok(steps)
 }
 
-/// The turn of whoever makes a unit: refused while somebody does.
+/// Acquires the creation lock of a unit. Refused while another process holds it.
 pub(crate) fn makers_turn(cx: &Context, id: &UnitId) -> Outcome<std::fs::File> {
     crate::units::service::unit_turn(cx, id, false)?.ok_or_else(|| {
         let message = format!("somebody else is at {id}");
@@ -192,14 +201,14 @@ pub(crate) fn makers_turn(cx: &Context, id: &UnitId) -> Outcome<std::fs::File> {
     })
 }
 
-/// The unit's worktree is there, on its branch, and whole.
+/// Ensures that the unit's worktree exists, on its branch, and is complete.
 pub(crate) fn ensure_worktree(cx: &Context, unit: &Unit) -> Outcome<Place> {
     let path = Path::new(&unit.worktree_path);
     let found = || Place::discover(path, &GitEnv::default()).map_err(|e| refuse(Code::Io, e));
     if is_no_worktree(path) || unit.worktree_id.is_some() && path.exists() && leads_to(path).is_none() {
         return Err(other_in_place(cx, unit));
     }
-    // Whoever was killed while making it may have left a git behind that goes on for a moment.
+    // A process that was killed here may have left a git process that runs for a moment longer.
     let begun = Instant::now();
     while path.symlink_metadata().is_ok() {
         if path.join(".git").is_file() {
@@ -220,7 +229,7 @@ pub(crate) fn ensure_worktree(cx: &Context, unit: &Unit) -> Outcome<Place> {
             std::thread::sleep(Duration::from_millis(50));
             continue;
         }
-        // Nobody is at it any more, and nobody ever worked in it.
+        // No process works on it any more, and no agent ever worked in it.
         let _ = Git::in_git_dir(crate::units::service::common(cx)?)
             .args(["worktree", "remove", "--force", "--force", "--"])
             .arg(path)
@@ -242,8 +251,8 @@ pub(crate) fn ensure_worktree(cx: &Context, unit: &Unit) -> Outcome<Place> {
     let parent = path.parent().unwrap_or(path);
     let _room =
         folders::make(&cx.place.control_dir, parent).map_err(|e| jit_os::io_refusal("create", parent, &e))?;
-    // The branch first, by itself: `worktree add -b` that dies halfway could not be asked again. Nothing is tracked,
-    // so nothing is written to the shared configuration, whose lock parallel ones would fight for.
+    // The branch is created first, separately: an interrupted `worktree add -b` could not be repeated. No tracking is
+    // set up, so nothing is written to the shared configuration. Parallel calls would compete for its lock.
     let common = crate::units::service::common(cx)?;
     let branch = format!("refs/heads/{}", unit.branch);
     let made = Git::in_git_dir(common)
@@ -252,13 +261,13 @@ pub(crate) fn ensure_worktree(cx: &Context, unit: &Unit) -> Outcome<Place> {
         .run();
     if let Err(e) = made {
         if let Some(goal) = Git::in_git_dir(common).symbolic(&branch).map_err(git)? {
-            // What is committed there would go to that one.
+            // Commits made there would go to the other branch.
             let goal = goal.strip_prefix("refs/heads/").unwrap_or(&goal).to_owned();
             let message = format!("{} is only another name for {goal} by now", unit.branch);
             let away = format!("git symbolic-ref --delete {}", shell_word(&branch));
             return Err(Box::new(Refusal::new(Code::Exists, message).help(away)));
         }
-        // It may be there: from an attempt that was killed, or with the work of a unit whose worktree is gone.
+        // The branch may exist: from a killed attempt, or with the work of a unit whose worktree is gone.
         let there = Git::in_git_dir(common).verify(&branch).map_err(git)?;
         if there.is_none_or(|commit| unit.worktree_id.is_none() && commit != unit.base) {
             return Err(git(e));
@@ -273,7 +282,7 @@ pub(crate) fn ensure_worktree(cx: &Context, unit: &Unit) -> Outcome<Place> {
     found()
 }
 
-/// T1 to T2, where whoever began it was killed. That something stands in the way does not take back what was begun.
+/// T1 to T2, after the first process was killed. An obstacle at the path does not roll back what was begun.
 pub(crate) fn go_on_making(cx: &Context, unit: Unit) -> Outcome<Unit> {
     let steps = trusted_steps(cx)?;
     if is_no_worktree(Path::new(&unit.worktree_path)) {
@@ -282,7 +291,7 @@ pub(crate) fn go_on_making(cx: &Context, unit: Unit) -> Outcome<Unit> {
     make_ready(cx, unit, &steps)
 }
 
-/// Where a unit's worktree was is something else.
+/// Refuses because the path has something that is not the unit's worktree.
 fn other_in_place(cx: &Context, unit: &Unit) -> Box<Refusal> {
     let path = &unit.worktree_path;
     let message = format!("{path} is there, and is not the worktree of {}", unit.id);
@@ -298,7 +307,7 @@ fn other_in_place(cx: &Context, unit: &Unit) -> Box<Refusal> {
     )
 }
 
-/// Takes back what [`ensure_worktree`] may have begun. Only what is as it was made is removed.
+/// Undoes what [`ensure_worktree`] may have begun. Removes only what is unchanged since then.
 pub(crate) fn undo(cx: &Context, unit: &Unit) {
     let Ok(common) = crate::units::service::common(cx) else {
         return;
@@ -310,14 +319,14 @@ pub(crate) fn undo(cx: &Context, unit: &Unit) {
             .arg(path)
             .run();
     } else if path.is_dir() {
-        // git made it and did not come to the file that says whose it is: it holds nothing of anybody's.
+        // Git created it and was stopped before it wrote the `.git` file: the folder is empty.
         let _ = std::fs::remove_dir(path);
     } else {
-        // Git may remember one that is gone.
+        // Git may still list a worktree that is gone.
         let _ = crate::worktrees::cleanup::put_aside_gone(cx, unit);
     }
     let full = format!("refs/heads/{}", unit.branch);
-    // Another name for somebody's branch is not what was made here.
+    // A symbolic name for another branch was not created here.
     if matches!(Git::in_git_dir(common).symbolic(&full), Ok(None)) {
         let _ = Git::in_git_dir(common)
             .args(["update-ref", "--no-deref", "-d", &full, &unit.base])
@@ -326,7 +335,7 @@ pub(crate) fn undo(cx: &Context, unit: &Unit) {
     leave_folder_of(cx, path);
 }
 
-/// The folder that a worktree lay in goes with the last one.
+/// Removes the folder that contained a worktree, if this was the last one in it.
 pub(crate) fn leave_folder_of(cx: &Context, worktree: &Path) {
     if let Some(folder) = worktree.parent() {
         folders::leave(&cx.place.control_dir, folder);
@@ -350,7 +359,7 @@ pub(crate) fn provision(cx: &Context, unit: &Unit, place: &Place, steps: &[Strin
         .collect();
     let links = files::ignored(&main, &links).map_err(|e| failed(e.to_string()))?;
     if !links.is_empty() {
-        // `name/` in .gitignore is for folders alone, and a link is none.
+        // `name/` in .gitignore matches only folders, and a link is not a folder.
         let common = crate::units::service::common(cx).map_err(|refusal| failed(refusal.message))?;
         let patterns: Vec<&str> = links.iter().map(String::as_str).collect();
         ensure_excluded(common, &patterns).map_err(|e| failed(e.to_string()))?;

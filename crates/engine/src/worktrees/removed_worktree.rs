@@ -1,8 +1,10 @@
-//! Whoever stands in a folder that was a worktree (G12): which one, and of which repository.
+//! Detects that the current folder was a worktree whose git folder is gone (G12): which worktree, and of which
+//! repository.
 //!
-//! What must hold: nothing is guessed. Where the repository is, is known by the link that the folder still has.
+//! What must hold: nothing is guessed. The repository is known from the link that the folder still has.
 //!
-//! Limitations: of a folder that is gone altogether nobody knows whose it was. jit removes none that somebody stands in.
+//! Limitations: a folder that no longer exists cannot be assigned to a worktree. jit removes no folder in which a
+//! process has its current folder.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +13,7 @@ use crate::units::worktree_state::leads_to;
 /// A folder that was a worktree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
-    /// What the folder is, or was, called.
+    /// The path of the folder.
     pub folder: PathBuf,
     /// The git folder of its repository.
     pub common: PathBuf,
@@ -21,12 +23,12 @@ fn is_repository(common: &Path) -> bool {
     common.join("HEAD").exists() && common.join("objects").is_dir()
 }
 
-/// Where this process stands, if that was a worktree and is none any more.
+/// Returns the current folder, or one above it, if that was a worktree and no longer is.
 pub fn lost() -> Option<Lost> {
     std::env::current_dir().ok()?.ancestors().find_map(forgotten)
 }
 
-/// The folder is there, and git's folder of it is gone: its removal was cut off in between.
+/// The folder exists, and its git folder is gone: the removal was interrupted in between.
 fn forgotten(folder: &Path) -> Option<Lost> {
     let git_dir = leads_to(folder).filter(|git_dir| !git_dir.exists())?;
     let worktrees = git_dir.parent().filter(|above| above.ends_with("worktrees"))?;

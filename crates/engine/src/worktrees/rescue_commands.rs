@@ -1,8 +1,13 @@
-//! From rescued work back to the target: the commands for it, which have to work as they are told.
+//! Suggests the commands that bring rescued work back to the target.
 //!
-//! A rescued worktree is no unit any more. A new unit that begins at its commits lands them, also when nothing is committed
-//! on top. What cannot land as it is, is named: an unfinished rebase, a repository inside, files that git does not look at,
-//! commits that only a reflog had.
+//! A rescued worktree is no longer a unit. A new unit that begins at its commits lands them, even if nothing is
+//! committed on top.
+//!
+//! What must hold:
+//!
+//! - Each suggested command works exactly as it is printed.
+//! - Work that cannot land as it is, is named: an unfinished rebase, a repository inside, files that git does not look
+//!   at, commits that only a reflog had.
 
 use std::path::Path;
 
@@ -24,16 +29,16 @@ use crate::units::{self, Words};
 use crate::worktrees::rescue::Manifest;
 use crate::worktrees::rescue::raw::unshown;
 
-/// So many names are tried.
+/// Maximum number of unit names that are tried.
 const MOST: usize = 50;
-/// So many things of a kind are named.
+/// Maximum number of suggestions of each kind.
 const FEW: usize = 3;
 
 fn is_open(kind: Kind) -> bool {
     matches!(kind, Kind::Staged | Kind::Unstaged | Kind::Untracked)
 }
 
-/// Whether it is something that a unit could bring to the target.
+/// Returns whether a unit could bring this work to the target.
 fn can_land(one: &Work) -> bool {
     match one.kind {
         Kind::InProgress => one.what != "bisect",
@@ -41,7 +46,7 @@ fn can_land(one: &Work) -> bool {
     }
 }
 
-/// Repositories inside a worktree that it knows nothing of: `git add -A` would make a pointer of each.
+/// Repositories inside a worktree that are not submodules of it: `git add -A` would add each as a commit pointer.
 fn nested(root: &Path) -> Vec<String> {
     let listed = Git::at(root)
         .args([
@@ -60,7 +65,7 @@ fn nested(root: &Path) -> Vec<String> {
         .collect()
 }
 
-/// What to do with an entry, as it is now.
+/// The next commands for an entry in its current state.
 pub(crate) fn ways_back(cx: &Context, manifest: &Manifest) -> Outcome<Vec<String>> {
     if matches!(manifest.stage, Stage::Saving | Stage::Removing) {
         return Ok(Vec::new());
@@ -72,7 +77,7 @@ pub(crate) fn ways_back(cx: &Context, manifest: &Manifest) -> Outcome<Vec<String
         return with_commit(cx, manifest, &path, None);
     }
     let mut ways = vec![format!("jit rescue restore {}", manifest.id)];
-    // Where there is nothing but commits, they need not be checked out first.
+    // If the entry has only commits, they need not be checked out first.
     let name = ["branch", "head"]
         .into_iter()
         .find(|name| manifest.refs.contains_key(*name));
@@ -88,7 +93,7 @@ pub(crate) fn ways_back(cx: &Context, manifest: &Manifest) -> Outcome<Vec<String
     Ok(ways)
 }
 
-/// Commits that no branch had: how to look at them, and a branch for each.
+/// Commits that no branch had: the commands to show them, and to make a branch for each.
 fn kept_history(cx: &Context, manifest: &Manifest) -> Outcome<Vec<String>> {
     let kept = manifest.work.iter().chain(&manifest.aside);
     let commits: Vec<&str> = kept
@@ -114,7 +119,7 @@ fn kept_history(cx: &Context, manifest: &Manifest) -> Outcome<Vec<String>> {
     Ok(ways)
 }
 
-/// How what was restored comes to the target.
+/// The commands that land restored work.
 pub(crate) fn ways_to_land(cx: &Context, manifest: &Manifest, restored: &Restored) -> Outcome<Vec<String>> {
     with_commit(
         cx,
@@ -124,7 +129,7 @@ pub(crate) fn ways_to_land(cx: &Context, manifest: &Manifest, restored: &Restore
     )
 }
 
-/// Commits what is not committed in a restored worktree; then a unit.
+/// The commands that commit the open changes of a restored worktree and land them with a new unit.
 fn with_commit(cx: &Context, manifest: &Manifest, path: &Path, branch: Option<&str>) -> Outcome<Vec<String>> {
     let shown = shell_word(&path.to_string_lossy());
     let mut ways = Vec::new();
@@ -196,7 +201,7 @@ fn with_commit(cx: &Context, manifest: &Manifest, path: &Path, branch: Option<&s
     Ok(ways)
 }
 
-/// A unit that begins there, under a name that is free, and its landing. `base` is a word of a command line.
+/// The commands that create a unit at `base`, under a free name, and land it. `base` is a word of a command line.
 fn new_unit(cx: &Context, manifest: &Manifest, base: &str) -> Outcome<Vec<String>> {
     let view = crate::write_path::view(cx)?;
     let unreadable = |e| refuse(Code::Io, e);
@@ -206,7 +211,7 @@ fn new_unit(cx: &Context, manifest: &Manifest, base: &str) -> Outcome<Vec<String
         Some(id) => state::issue(&*view.table, id).map_err(unreadable)?,
         None => None,
     };
-    // One for an issue has the issue's name: it is of use while that is open, and nobody else is at it.
+    // The unit of an issue has the issue's name. This is useful only while the issue is open and has no other unit.
     let of_issue = issue.filter(|issue| {
         !issue.state.is_closed()
             && UnitId::slug(issue.id.as_str()).as_ref() == Some(&manifest.unit)

@@ -1,4 +1,12 @@
-//! TODO header
+//! Creates units and their worktrees, retries them, and shows their status and changes.
+//!
+//! What must hold:
+//!
+//! - A new worktree gets a free path outside of every checkout, and a new branch.
+//! - An agent that asks again for its own issue gets its existing unit or a refusal, not a second unit.
+//! - An interrupted creation is continued when the same agent repeats the command. A lock ensures that only one
+//!   process creates a unit at a time.
+//! - A retry that is not allowed is refused before anything is created for it.
 
 use std::path::Path;
 
@@ -26,7 +34,7 @@ use crate::units::worktree_state::leads_to;
 use crate::units::{self, Words};
 use crate::worktree_identity::identity::{self, Need};
 
-/// T12, as somebody asks for it: an agent that has just ended is seen first.
+/// T12, on request: a just ended attempt of its agent is recorded first.
 pub(crate) fn retry_by_hand(cx: &Context, named: Option<&str>) -> Outcome<Answer> {
     let unit = crate::units::service::find_unit(cx, &crate::write_path::view(cx)?, named)?;
     crate::context::calling_agent::require_not_of_another(cx, &unit)?;
@@ -34,7 +42,7 @@ pub(crate) fn retry_by_hand(cx: &Context, named: Option<&str>) -> Outcome<Answer
     crate::worktrees::service::retry_unit(cx, Some(unit.id.as_str()))
 }
 
-/// What a unit is called: as asked, or as its issue is.
+/// The id of a new unit: as requested, or derived from its issue.
 pub(crate) fn unit_id(asked: &CreateUnit, issue: Option<&Issue>) -> Outcome<UnitId> {
     let name = issue.map_or(asked.what.as_str(), |issue| issue.id.as_str());
     match (&asked.name, name.parse::<UnitId>()) {
@@ -49,14 +57,14 @@ pub(crate) fn unit_id(asked: &CreateUnit, issue: Option<&Issue>) -> Outcome<Unit
     }
 }
 
-/// The identity of a worktree, which has one from now on.
+/// Returns the identity of a worktree, and creates it if there is none.
 pub(crate) fn identity_of(place: &Place) -> Outcome<WorktreeId> {
     let (identity, _) = identity::load_or_create(place, jiff::Timestamp::now(), Need::Write)
         .map_err(|e| refuse(Code::Io, e))?;
     Ok(identity.worktree_id)
 }
 
-/// A branch that cannot be, with what to do about it.
+/// Refuses a branch name that cannot be used, with help.
 pub(crate) fn other_branch(message: String, create: &str, taken: &str) -> Box<Refusal> {
     let template = format!("{}-{{unit}}", taken.replace('/', "-"));
     Box::new(
@@ -70,7 +78,7 @@ pub(crate) fn other_branch(message: String, create: &str, taken: &str) -> Box<Re
 }
 
 pub(crate) fn unit_status(cx: &Context, named: Option<&str>, all: bool) -> Outcome<Answer> {
-    // What agents did meanwhile is written down first.
+    // The results of agents are recorded first.
     let known = match named {
         Some(_) => vec![find_unit(cx, &crate::write_path::view(cx)?, named)?],
         None => state::units(&*crate::write_path::view(cx)?.table).map_err(|e| refuse(Code::Io, e))?,
@@ -114,7 +122,7 @@ pub(crate) fn create_unit(cx: &Context, asked: &CreateUnit) -> Outcome<Answer> {
         return Ok(answer);
     }
     if let Some(issue) = &issue {
-        // Whose it is matters more than where its worktree would be.
+        // The holder of the issue is more important than a conflict of paths, so it is checked first.
         let key = Resource::Issue(issue.id.clone()).key();
         let lease = state::lease_on(&*view.table, &key).map_err(|e| refuse(Code::Io, e))?;
         if let Some(lease) = lease.filter(|lease| !lease.expired(&view.now) && !lease.held_by(&cx.actor)) {
@@ -125,7 +133,7 @@ pub(crate) fn create_unit(cx: &Context, asked: &CreateUnit) -> Outcome<Answer> {
     let _turn = crate::worktrees::provisioning::makers_turn(cx, &id)?;
     let begun = state::unit(&*view.table, &id).map_err(|e| refuse(Code::Io, e))?;
     let unit = match begun {
-        // Whoever began to make it is gone: it would hold its turn.
+        // The process that began to create it is gone: otherwise it would hold the lock.
         Some(unit)
             if unit.state == Phase::Provisioning
                 && unit.workflow.is_none()
@@ -139,7 +147,7 @@ pub(crate) fn create_unit(cx: &Context, asked: &CreateUnit) -> Outcome<Answer> {
     crate::write_path::read_answer(cx, &view, Reply::Unit(Box::new(UnitView::of(unit))))
 }
 
-/// The unit that whoever asks has for this issue already: it is theirs, wherever they ask from.
+/// The unit that the caller already has for this issue, from whatever worktree the request comes.
 pub(crate) fn own_unit(
     cx: &Context,
     view: &View,
@@ -267,7 +275,7 @@ pub(crate) fn plan(cx: &Context, asked: &CreateUnit, issue: Option<&Issue>) -> O
     })
 }
 
-/// The path is free and lies in no checkout, and the branch is new.
+/// Requires that the path is free and inside no checkout, and that the branch is new.
 pub(crate) fn require_free(cx: &Context, path: &Path, branch: &str, what: &str) -> Outcome<()> {
     let create = format!("jit worktree create {}", shell_word(what));
     if path.symlink_metadata().is_ok() {
@@ -305,7 +313,7 @@ pub(crate) fn require_free(cx: &Context, path: &Path, branch: &str, what: &str) 
             format!("{branch:?} cannot be the name of a branch"),
         ));
     }
-    // Git keeps branches like files: none can be both a name and a folder of names.
+    // Git stores branches like files: no name can be both a branch and a folder of branches.
     let above = branch.match_indices('/').filter_map(|(at, _)| branch.get(..at));
     for name in above.chain([branch]) {
         let full = format!("refs/heads/{name}");
@@ -330,7 +338,7 @@ pub(crate) fn require_free(cx: &Context, path: &Path, branch: &str, what: &str) 
     Ok(())
 }
 
-/// T12: another attempt. What was not made ready is made ready now, and a worktree that is gone is made again.
+/// T12: another attempt. An unfinished provisioning is completed, and a missing worktree is created again.
 pub(crate) fn retry_unit(cx: &Context, named: Option<&str>) -> Outcome<Answer> {
     let unit = find_unit(cx, &crate::write_path::view(cx)?, named)?;
     let unit = try_again(cx, &unit.id)?;
@@ -344,7 +352,7 @@ pub(crate) fn try_again(cx: &Context, id: &UnitId) -> Outcome<Unit> {
         let _turn = crate::worktrees::provisioning::makers_turn(cx, id)?;
         unit = crate::units::service::load_unit(cx, id)?;
         if unit.state == Phase::Provisioning {
-            // Whoever began to make it is gone.
+            // The process that began to create it is gone.
             return crate::worktrees::provisioning::go_on_making(cx, unit);
         }
     }
@@ -362,7 +370,7 @@ pub(crate) fn try_again(cx: &Context, id: &UnitId) -> Outcome<Unit> {
     let gone = unit.worktree_id.is_some() && Path::new(&unit.worktree_path).symlink_metadata().is_err();
     let displaced = unit.worktree_id.is_some() && !gone && leads_to(Path::new(&unit.worktree_path)).is_none();
     if (gone || displaced) && matches!(unit.state, Phase::Ready | Phase::Completed | Phase::Merged) {
-        // It has not failed: only its worktree is made again, from its branch.
+        // The unit has not failed: only its worktree is created again, from its branch.
         let place = crate::worktrees::provisioning::ensure_worktree(cx, &unit)?;
         let facts = Facts {
             worktree_id: Some(identity_of(&place)?),
@@ -376,7 +384,7 @@ pub(crate) fn try_again(cx: &Context, id: &UnitId) -> Outcome<Unit> {
     let onto = repo.tip(unit.goes_to())?;
     let may = unit.may_be_retried() || unit.is_mended(tip.as_deref(), onto.as_deref());
     if unit::step(unit.state, UnitInput::RetryDispatch).is_none() || !may {
-        // Refused before anything is made for it.
+        // This call refuses, before anything is created.
         return advance(cx, id, UnitInput::RetryDispatch, Facts::default());
     }
     let unready = unit.worktree_id.is_none();
@@ -405,7 +413,7 @@ pub(crate) fn try_again(cx: &Context, id: &UnitId) -> Outcome<Unit> {
     advance(cx, &unit.id, UnitInput::RetryDispatch, facts)
 }
 
-/// A unit, with how its agent is doing, and what is known and not written down yet.
+/// A unit with the progress of its agent, and with facts that are known but not recorded yet.
 pub(crate) fn unit_view(cx: &Context, unit: Unit) -> UnitView {
     let mut shown = UnitView::of(unit);
     let unit = &shown.unit;
@@ -435,7 +443,7 @@ pub(crate) fn unit_view(cx: &Context, unit: Unit) -> UnitView {
     shown
 }
 
-/// What a unit has that its target had not when it began, committed or not.
+/// Shows the changes of a unit since it left its target, committed or not.
 pub(crate) fn unit_diff(cx: &Context, named: Option<&str>) -> Outcome<Answer> {
     let view = crate::write_path::view(cx)?;
     let unit = crate::units::service::find_unit(cx, &view, named)?;

@@ -1,7 +1,11 @@
-//! What a worktree holds that is not on its target. Read from git and from the files; nobody is asked.
+//! Finds the contents of a worktree that are not on its target. Everything is read from git and from the files.
 //!
-//! Invariants: reading changes nothing in the worktree (no index refresh, no hook); whatever cannot be read or understood
-//! counts as work. Of commits, see `commits`.
+//! What must hold:
+//!
+//! - Reading changes nothing in the worktree (no index refresh, no hook).
+//! - Contents that cannot be read or understood count as work.
+//!
+//! For commits see `commits`.
 
 mod commits;
 
@@ -23,27 +27,27 @@ use super::walk::{Walk, What};
 use crate::api::rescue::{Kind, Work};
 use crate::refusals::refuse;
 
-/// More files than this that differ only by their filters are kept without a closer look.
+/// If more files than this differ only by their filters, all are kept without comparison.
 const MOST_FILTERED: usize = 200;
-/// Longest file that is compared with its copy elsewhere.
+/// Maximum length of a file that is compared with its copy elsewhere.
 const MOST_COMPARED: u64 = 64 << 20;
 
-/// One line of the index.
+/// One entry of the index.
 #[derive(Debug, Clone)]
 pub struct Indexed {
     pub mode: String,
     pub oid: String,
     pub stage: u8,
     pub path: PathBuf,
-    /// Git does not look whether it changed.
+    /// Git does not check whether it changed.
     pub hidden: bool,
 }
 
 #[derive(Debug, Clone, Default)]
 pub struct Evidence {
-    /// Not on the target: only `--force` removes it from where it is.
+    /// Not on the target: removed only with `--force`.
     pub work: Vec<Work>,
-    /// Kept without a question.
+    /// Kept without asking.
     pub aside: Vec<Work>,
     pub head: Option<String>,
     pub branch_tip: Option<String>,
@@ -59,7 +63,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// The folder holds nothing that is not elsewhere.
+    /// Returns whether the folder contains nothing that is not elsewhere.
     pub fn files_are_safe(&self) -> bool {
         let only_commits = |work: &Work| matches!(work.kind, Kind::Commit | Kind::History);
         self.work.iter().chain(&self.aside).all(only_commits)
@@ -81,7 +85,7 @@ fn failed(e: GitError) -> Box<jit_core::model::refusal::Refusal> {
     refuse(Code::Io, e)
 }
 
-/// Folders that tools make, by their names.
+/// Names of folders that tools create.
 const MADE_AGAIN: &[&str] = &[
     "__pycache__",
     "_build",
@@ -109,7 +113,7 @@ const MADE_AGAIN: &[&str] = &[
     ".turbo",
     ".venv",
 ];
-/// More than that in one ignored folder is not kept: it is data that comes from elsewhere, or a build under another name.
+/// Larger ignored folders are not kept: they are downloaded data, or builds under another name.
 const MOST_KEPT: u64 = 256 << 20;
 const MOST_FILES: usize = 20_000;
 
@@ -118,7 +122,7 @@ fn is_made_again(folder: &Path) -> bool {
     MADE_AGAIN.contains(&&*name)
 }
 
-/// Looks at everything.
+/// Collects all evidence.
 pub fn gather(site: &Site, walk: &Walk, admin: &Walk, ignored: &[String]) -> Outcome<Evidence> {
     let mut look = Look {
         site,
@@ -189,7 +193,7 @@ impl Look<'_> {
     }
 
     fn index(&mut self) -> Outcome<()> {
-        // Sides of conflicts that were resolved are kept by the index too.
+        // The index also keeps the sides of resolved conflicts.
         let undo = self.site.git().args(["ls-files", "-z", "--resolve-undo"]).run();
         for record in records(&undo.map_err(failed)?) {
             self.out.undo.push(record.to_vec());
@@ -214,7 +218,7 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Somebody deleted or moved the folder: of its files only the index knows.
+    /// The folder was deleted or moved: only the index has its files.
     fn staged_only(&mut self) -> Outcome<()> {
         let changed: Vec<PathBuf> = match &self.out.head {
             Some(head) => {
@@ -236,7 +240,7 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// What git itself says; gives the paths it says are changed.
+    /// Reads `git status`. Returns the paths that it reports as changed.
     fn status(&mut self, ignored: &[String]) -> Outcome<HashSet<PathBuf>> {
         let status = self
             .site
@@ -264,7 +268,7 @@ impl Look<'_> {
             let path = PathBuf::from(OsStr::from_bytes(name));
             match marks {
                 b"!!" => self.ignored(&path, name.ends_with(b"/"), &patterns)?,
-                // A repository inside is looked at as such.
+                // A repository inside is examined separately.
                 b"??" if name.ends_with(b"/") && inner.iter().any(|inner| inner.starts_with(&path)) => {}
                 b"??" if self.is_derived(&path) || self.is_in_main(&path) => {}
                 b"??" => self.work(Kind::Untracked, shown(&path)),
@@ -325,8 +329,8 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// A folder that git ignores and no tool is known to make: notes, data, secrets. What is in it is kept, without a
-    /// question, as single ignored files are.
+    /// A folder that git ignores and that no known tool creates: notes, data, secrets. Its files are kept without
+    /// asking, like single ignored files.
     fn keep_inside(&mut self, folder: &Path) {
         let files: Vec<(PathBuf, u64)> = self
             .walk
@@ -351,7 +355,8 @@ impl Look<'_> {
         }
     }
 
-    /// The main worktree has the same file, or link, or is where the link leads: it was brought from there.
+    /// Returns whether the main worktree has the same file or link, or is the destination of the link: it was copied
+    /// from there.
     fn is_in_main(&self, path: &Path) -> bool {
         let Some(main) = &self.site.main else { return false };
         let (here, there) = (self.site.root.join(path), main.join(path));
@@ -364,7 +369,7 @@ impl Look<'_> {
         }
     }
 
-    /// Written by jit, and as jit would write it again.
+    /// Returns whether jit wrote the file and would write the same again.
     fn is_derived(&self, path: &Path) -> bool {
         let parts: Vec<&str> = path.iter().filter_map(OsStr::to_str).collect();
         match parts.as_slice() {
@@ -378,7 +383,7 @@ impl Look<'_> {
         }
     }
 
-    /// Tracked files whose bytes are not what the index says, though git's status does not tell.
+    /// Finds tracked files whose bytes differ from the index although git's status does not show it.
     fn tracked(&mut self, unstaged: &HashSet<PathBuf>) -> Outcome<()> {
         let entries: Vec<Indexed> = self
             .out
@@ -411,7 +416,7 @@ impl Look<'_> {
                 self.aside(Kind::Raw, path);
             }
         }
-        // What should be a file and is something else, where git was told not to look.
+        // Paths that should be a link or a submodule, and that git was told not to check.
         let hidden: Vec<PathBuf> = self
             .out
             .index
@@ -427,7 +432,7 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Whether a checkout would write exactly the bytes that are there.
+    /// Returns whether a checkout would write exactly the bytes that are there.
     fn gives_back(&self, one: &Indexed) -> bool {
         let mut option = std::ffi::OsString::from("--path=");
         option.push(&one.path);
@@ -444,7 +449,7 @@ impl Look<'_> {
         }
     }
 
-    /// Repositories inside: what they have must be on a remote of theirs.
+    /// Examines the repositories inside: their commits must be on a remote of theirs.
     fn repositories(&mut self) -> Outcome<()> {
         for inner in self.walk.repositories() {
             let root = self.site.root.join(&inner);
@@ -460,7 +465,8 @@ impl Look<'_> {
                 self.out.work_inside.push(inner);
             }
         }
-        // Submodules keep theirs in the worktree's folder of git, also those that are not checked out now.
+        // The git folders of submodules are inside the git folder of the worktree, even if they are not checked out
+        // now.
         if let Some(admin) = &self.site.admin {
             let modules = Path::new("modules");
             let heads = self
@@ -492,7 +498,8 @@ fn quiet(git: Git) -> Git {
         .without_hooks()
 }
 
-/// Whether a repository has commits that are on no remote, or files that are in no commit. One that cannot be read has.
+/// Returns whether a repository has commits that are on no remote, or files that are in no commit. True if it cannot
+/// be read.
 fn holds_something(git: &dyn Fn() -> Git, files: bool) -> bool {
     let nothing = |out: Result<Vec<u8>, GitError>| out.is_ok_and(|out| out.is_empty());
     let commits = git().args([
@@ -503,7 +510,7 @@ fn holds_something(git: &dyn Fn() -> Git, files: bool) -> bool {
         "--not",
         "--remotes",
     ]);
-    // HEAD is not among all refs when it is detached.
+    // A detached HEAD is not among all refs.
     let head_is_safe = match git().verify("HEAD") {
         Ok(Some(head)) => nothing(
             git()

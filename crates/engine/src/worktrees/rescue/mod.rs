@@ -1,32 +1,53 @@
-//! Removing a worktree so that no work can be lost with it, and getting the work back (H7).
+//! Removes a worktree without losing work, and restores the work (H7).
 //!
 //! What must hold:
 //!
-//! - whatever a worktree holds and its target does not is in two places before it is gone from the first: byte for byte
-//!   in the trash (the folder itself, renamed), and in objects under `refs/jit/rescue/<id>/`, which git's collection of
-//!   garbage respects;
-//! - a folder is renamed, and that is written down, before anything in it is deleted;
-//! - each step is "make sure that": after a crash anywhere the same command goes on, does nothing twice and loses nothing;
-//! - the main worktree, a link, and a folder that is not the unit's own worktree are never touched;
-//! - whether work is on the target is read from git (ancestry, patches, trees), never from what somebody said.
+//! - Work that a worktree has and its target lacks is in two places before it leaves the first. It is in the trash
+//!   byte for byte (the folder itself, renamed). It is also in objects under `refs/jit/rescue/<id>/`, which git's
+//!   garbage collection respects.
+//! - A folder is renamed, and that is recorded, before anything in it is deleted.
+//! - Each step is written as "ensure that". After a crash the same command continues, repeats nothing and loses
+//!   nothing.
+//! - The main worktree, a link, and a folder that is not the unit's own worktree are never touched.
+//! - Whether work is on the target is read from git (ancestry, patches, trees), never from a statement of an agent.
 //!
-//! What counts as work, and stops a removal without `--force`: commits that are not on the target, staged, unstaged and
-//! untracked files, changes that git was told not to see, ignored files that `rescue.ignored` names (untracked and ignored
-//! ones not where the main worktree has the same), repositories inside with anything unpushed, an unfinished rebase, merge, cherry-pick or bisect.
-//! What is kept without asking: commits that only a reflog knows, the commits of a squash, single ignored files, bytes
-//! that git's filters would not give back, the files of ignored folders. But folders by whose names tools make them
-//! (`target/`, `node_modules/`), and ignored folders of more than 256 MiB or 20,000 files, go along into the trash when the
-//! worktree is kept for another reason, and are gone otherwise.
+//! Counts as work, and stops a removal without `--force`:
+//!
+//! - commits that are not on the target;
+//! - staged, unstaged and untracked files;
+//! - changes that git was told not to see;
+//! - ignored files that `rescue.ignored` names;
+//! - repositories inside with anything unpushed;
+//! - an unfinished rebase, merge, cherry-pick or bisect.
+//!
+//! Untracked and ignored files do not count if the main worktree has the same file.
+//!
+//! Kept without asking:
+//!
+//! - commits that only a reflog knows, and the commits of a squash;
+//! - single ignored files, and the files of ignored folders;
+//! - bytes that git's filters would not reproduce.
+//!
+//! Two kinds of ignored folders are an exception: folders with names that tools use (`target/`, `node_modules/`), and
+//! folders of more than 256 MiB or 20,000 files. They move into the trash only if the worktree is kept for another
+//! reason. Otherwise they are deleted.
+//!
 //! Stashes belong to the repository, not to a worktree, and are never touched.
 //!
 //! Format: `<control>/trash/<id>/` has `manifest.json`, `tree/` (the worktree) and `admin/` (its folder in
-//! `.git/worktrees`). The refs of an entry, each only where there is something: `head`, `branch` (commits), `kept` (a
-//! commit whose parents are all the others), `index` and `conflicts` (what was staged; three sides of a conflict),
-//! `worktree` and `git-dir` (raw bytes), `entry` (the manifest, and what a git tree cannot say). In raw trees the name
-//! `.git` is written `.git%jit`, because git refuses it.
+//! `.git/worktrees`). An entry has these refs, each only if there is something to keep:
 //!
-//! Limitations: extended attributes and owners survive in the trash but not in the refs, nor a move to another file
-//! system. Processes that work in the folder are noticed on Linux only. `git push --mirror` takes the refs along.
+//! - `head`, `branch`: commits;
+//! - `kept`: a commit whose parents are all the other commits;
+//! - `index`, `conflicts`: the staged files; the three sides of a conflict;
+//! - `worktree`, `git-dir`: raw bytes;
+//! - `entry`: the manifest, and the facts that a git tree cannot store.
+//!
+//! In raw trees the name `.git` is written `.git%jit`, because git refuses it.
+//!
+//! Limitations: extended attributes and owners survive in the trash but not in the refs. They do not survive a move to
+//! another file system either. Processes that work in the folder are noticed on Linux only. `git push --mirror` pushes
+//! the refs too.
 
 pub mod evidence;
 pub mod raw;

@@ -1,7 +1,8 @@
-//! Files as git objects, byte for byte: no filter, no line ends, no ignore rule has a say.
+//! Stores files as git objects, byte for byte: no filter, no line-end conversion and no ignore rule applies.
 //!
-//! Format: a git tree with the files' own paths; a component `.git` (in any case) gets `%jit` behind it, and so does one
-//! that looks like that already. [`Extra`] has what a tree cannot say: permissions, empty folders, hard links, pipes.
+//! Format: a git tree with the files' own paths. A component `.git` (in any case) gets the suffix `%jit`. A component
+//! that already looks like that gets one more suffix. [`Extra`] has what a tree cannot store: permissions, empty
+//! folders, hard links, pipes.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -21,10 +22,10 @@ use super::walk::{Found, Walk, What};
 use crate::refusals::refuse;
 
 const MARK: &[u8] = b"%jit";
-/// Contents are read back in helpings of about so many bytes.
+/// Contents are read back in portions of about this many bytes.
 const HELPING: u64 = 32 << 20;
 
-/// What a tree of git does not say about a path.
+/// Facts about a path that a git tree does not store.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extra {
     /// As [`shown`] writes it.
@@ -41,7 +42,7 @@ pub struct Extra {
     pub special: Option<String>,
 }
 
-/// A path as text that can be read back: bytes that are not plain UTF-8, and `%`, as `%XX`.
+/// Writes a path as text that can be parsed back: bytes that are not plain UTF-8, and `%`, become `%XX`.
 pub fn shown(path: &Path) -> String {
     let mut out = String::new();
     for chunk in path.as_os_str().as_bytes().utf8_chunks() {
@@ -62,7 +63,7 @@ pub fn shown(path: &Path) -> String {
     out
 }
 
-/// The path that [`shown`] wrote.
+/// Parses a path that [`shown`] wrote.
 pub fn unshown(text: &str) -> PathBuf {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -95,7 +96,7 @@ fn is_marked(name: &[u8]) -> bool {
     head.eq_ignore_ascii_case(b".git") && rest.is_empty()
 }
 
-/// The path as it stands in a tree of git.
+/// The path as it is written in a git tree.
 fn in_tree(path: &Path) -> Vec<u8> {
     let mut out = Vec::new();
     for name in path.iter().map(OsStr::as_bytes) {
@@ -110,7 +111,7 @@ fn in_tree(path: &Path) -> Vec<u8> {
     out
 }
 
-/// The path that [`in_tree`] wrote. `None` for one that could lead elsewhere.
+/// Parses a path that [`in_tree`] wrote. `None` for a path that could lead outside.
 fn from_tree(path: &[u8]) -> Option<PathBuf> {
     let mut out = PathBuf::new();
     for name in path.split(|b| *b == b'/') {
@@ -147,10 +148,10 @@ pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes.trim_ascii()).into_owned()
 }
 
-/// The names git gives to the raw content of these files, below `root`, in their order.
+/// The object ids of the raw content of these files, below `root`, in the same order.
 pub fn hashes(common: &Path, root: &Path, paths: &[&Path], write: bool) -> Outcome<Vec<String>> {
     let failed = |e| refuse(Code::Io, e);
-    // One name a line, and a quotation mark begins a quoted one.
+    // The input has one name per line, and a leading quotation mark starts a quoted name.
     let is_plain = |path: &Path| {
         let bytes = path.as_os_str().as_bytes();
         !bytes.contains(&b'\n') && !bytes.starts_with(b"\"")
@@ -193,7 +194,7 @@ pub fn hashes(common: &Path, root: &Path, paths: &[&Path], write: bool) -> Outco
     Ok(all)
 }
 
-/// The name git gives to some bytes.
+/// The object id of some bytes.
 pub fn blob(common: &Path, dir: &Path, content: Vec<u8>, write: bool) -> Outcome<String> {
     let write: &[&str] = if write { &["-w"] } else { &[] };
     git(common, dir)
@@ -204,7 +205,7 @@ pub fn blob(common: &Path, dir: &Path, content: Vec<u8>, write: bool) -> Outcome
         .map_err(|e| refuse(Code::Io, e))
 }
 
-/// A tree out of `mode oid\tpath` records. Objects may be missing: then they were before.
+/// Writes a tree from `mode oid\tpath` records. Objects may be missing if they were missing before.
 pub fn tree(common: &Path, scratch: &Path, records: Vec<u8>) -> Outcome<String> {
     let failed = |e| refuse(Code::Io, e);
     let number = jit_os::random::u64().map_err(|e| refuse(Code::Io, e))?;
@@ -221,7 +222,7 @@ pub fn tree(common: &Path, scratch: &Path, records: Vec<u8>) -> Outcome<String> 
     made.map_err(failed)
 }
 
-/// A commit with these parents.
+/// Writes a commit with these parents.
 pub fn commit(common: &Path, tree: &str, parents: &[String], message: &str) -> Outcome<String> {
     let mut git = git(common, common).args(["commit-tree", tree, "-m", message]);
     for parent in parents {
@@ -230,7 +231,7 @@ pub fn commit(common: &Path, tree: &str, parents: &[String], message: &str) -> O
     git.line().map_err(|e| refuse(Code::Io, e))
 }
 
-/// Writes what a walk found below `root` as a tree; gives its name and what a tree cannot say.
+/// Writes the result of a walk below `root` as a tree. Returns its id and the facts that a tree cannot store.
 pub fn write(
     common: &Path,
     scratch: &Path,
@@ -274,7 +275,7 @@ pub fn write(
                 Some(blob(common, root, goal.into_os_string().into_vec(), true)?)
             }
             What::Folder => {
-                // Only an empty one has to be remembered.
+                // Only an empty folder must be recorded.
                 extra.folder = wanted
                     .get(n + 1..)
                     .unwrap_or_default()
@@ -324,7 +325,7 @@ pub struct Stored {
     pub size: u64,
 }
 
-/// What is in a raw tree.
+/// Lists the files of a raw tree.
 pub fn list(common: &Path, revision: &str) -> Outcome<Vec<Stored>> {
     let out = git(common, common)
         .args(["ls-tree", "-r", "-z", "-l", "--full-tree", revision])
@@ -402,7 +403,7 @@ pub fn read_into(common: &Path, root: &Path, files: &[Stored], extras: &[Extra])
             fs::set_permissions(&goal, fs::Permissions::from_mode(mode)).map_err(failed(&goal))?;
         }
     }
-    // Folders last: one that nobody may write to could not be filled.
+    // Folders last: a read-only folder could not be filled.
     for one in extras.iter().rev().filter(|one| one.special.is_none()) {
         let goal = root.join(unshown(&one.path));
         if one.folder {

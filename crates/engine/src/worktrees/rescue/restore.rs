@@ -1,12 +1,16 @@
-//! Getting a worktree back: from the trash, byte for byte, or from the refs when the trash has been emptied.
+//! Restores a worktree: from the trash, byte for byte, or from the refs if the trash has been emptied.
 //!
-//! Invariants: nothing that is there is overwritten (no path, no branch); cut short, the same command goes on; the refs of
-//! the entry stay until they are dropped.
+//! What must hold:
 //!
-//! Out of the refs it is made in a folder `.jit-restore-<id>` beside its place, and comes there whole, by a rename. What is
-//! found in such a folder was cut short, and is made anew. Files that are replaced in a worktree are written there first too: what
-//! a kill leaves of them would be committed with the rest. From the moment it is in its place until the last is done, and
-//! written down, it is locked with a reason ([`lock_reason`]), by which the next command knows it.
+//! - Nothing that exists is overwritten (no path, no branch).
+//! - After an interruption the same command continues.
+//! - The refs of the entry stay until they are dropped.
+//!
+//! From the refs, the worktree is built in a folder `.jit-restore-<id>` beside its place. It gets to its place
+//! complete, by a rename. Such a folder with contents is left from an interruption, and is built anew. Files that are
+//! replaced in a worktree are written there first too. Otherwise leftovers of a killed process would be committed with
+//! the rest. From the rename until the last step is done and recorded, the worktree is locked with a reason
+//! (`lock_reason`). The next command recognizes it by that reason.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -33,7 +37,7 @@ use crate::refusals::refuse;
 use crate::units::folders;
 use crate::units::worktree_state::leads_to;
 
-/// What the file HEAD says where git keeps refs in tables: nothing.
+/// The content of the file HEAD if git stores refs in reftables.
 const IN_TABLES: &str = "ref: refs/heads/.invalid";
 
 struct Restore<'a> {
@@ -44,7 +48,7 @@ struct Restore<'a> {
     branch: String,
 }
 
-/// Makes the worktree of an entry again, at `to` or where it was, its branch under `branch` or its own name.
+/// Restores the worktree of an entry, at `to` or in its old place, its branch under `branch` or its own name.
 pub fn restore(
     trash: &Trash,
     common: &Path,
@@ -92,7 +96,7 @@ pub fn restore(
     }
     let folder = trash.folder(&manifest.id);
     let there = |name: &str| folder.join(name).symlink_metadata().is_ok();
-    // The tree went back already, its git folder did not.
+    // The tree was moved back already, its git folder was not.
     let begun = manifest.restored_to.as_deref().map(unshown);
     // There may have been no files at all.
     let made = |path: &Path| is_empty(path) && !manifest.refs.contains_key("worktree");
@@ -105,7 +109,7 @@ pub fn restore(
         None => to.unwrap_or_else(|| original.clone()),
     };
     let half_done = half_done.is_some();
-    // A removal that was cut short after its first half: the tree is still in its place.
+    // A removal that was interrupted after its first half: the tree is still in its place.
     let in_place = manifest.stage == Stage::Moving && !there(TREE) && there(ADMIN) && goal == original;
     if manifest.stage == Stage::Moving
         && !there(TREE)
@@ -124,7 +128,7 @@ pub fn restore(
                 .help(format!("jit worktree cleanup {}", manifest.unit)),
         ));
     }
-    // Copied whole to another file system, where deleting the original was left.
+    // Copied completely to another file system; only the deletion of the original was left.
     let copied = begun.as_ref() == Some(&goal)
         && there(TREE)
         && goal.symlink_metadata().is_ok_and(|meta| meta.is_dir())
@@ -145,7 +149,7 @@ pub fn restore(
         goal,
         branch,
     };
-    // Without its files, its git folder is of no use where the refs have both.
+    // Without its files, its git folder is useless if the refs have both.
     let whole = there(TREE) || half_done || in_place || !restore.manifest.refs.contains_key("worktree");
     let restored = match there(ADMIN) && whole {
         true => restore.out_of_trash(),
@@ -157,12 +161,12 @@ pub fn restore(
     restored
 }
 
-/// Why a worktree is locked that is in its place, and not yet finished.
+/// The lock reason of a worktree that is in its place and not finished yet.
 fn lock_reason(id: &RescueId, from: &str) -> String {
     format!("jit: restoring {id} from {from}")
 }
 
-/// The worktree that an earlier command brought to its place and did not finish, and what it came from.
+/// Finds the worktree that an earlier command moved to its place and did not finish, and its source.
 fn placed(common: &Path, id: &RescueId) -> Outcome<Option<(WorktreeEntry, &'static str)>> {
     let all = crate::worktree_identity::list(common).map_err(|e| refuse(Code::Io, e))?;
     for from in ["trash", "refs"] {
@@ -178,12 +182,13 @@ fn placed(common: &Path, id: &RescueId) -> Outcome<Option<(WorktreeEntry, &'stat
     Ok(None)
 }
 
-/// Where a worktree is made out of the refs. Its own name is the last part, because git calls its folder by that.
+/// The folder in which a worktree is built from the refs. The worktree itself is below it under its own name, because
+/// git names its git folder after that.
 fn making(goal: &Path, id: &RescueId) -> PathBuf {
     goal.with_file_name(format!(".jit-restore-{id}"))
 }
 
-/// Deletes what a command that was cut short had made out of the refs. Nobody but such a command has put anything there.
+/// Deletes what an interrupted command had built from the refs. Only such a command creates anything there.
 fn discard_half_made<'a>(
     common: &Path,
     id: &RescueId,
@@ -227,7 +232,7 @@ impl Restore<'_> {
             .or_else(|| refs.get("head"))
     }
 
-    /// Makes sure that the branch is there and is what it was. Nobody else's is moved.
+    /// Ensures that the branch exists and is at its old commit. A branch of another owner is not moved.
     fn ensure_branch(&self, needed: bool) -> Outcome<()> {
         let Some(tip) = self.tip() else { return Ok(()) };
         let name = format!("refs/heads/{}", self.branch);
@@ -271,7 +276,7 @@ impl Restore<'_> {
         let head = fs::read(admin.join("HEAD")).map_err(|e| io_refusal("read", &admin, &e))?;
         let on = self.require_head(&head)?;
         self.trash.write(&self.manifest)?;
-        // The folder was gone before: the index has what there is of its files.
+        // The folder was gone before: only the index has its files.
         let gone = tree.symlink_metadata().is_err() && !self.manifest.refs.contains_key("worktree");
         if tree.symlink_metadata().is_ok() {
             match self.goal.symlink_metadata() {
@@ -281,7 +286,7 @@ impl Restore<'_> {
         } else if gone {
             fs::create_dir_all(&self.goal).map_err(|e| io_refusal("create", &self.goal, &e))?;
         }
-        // Only now may git know of it: of one without a folder it would delete what it has.
+        // Git may know of it only from here on: git would delete the data of a worktree without a folder.
         let name = self.admin_name()?;
         let home = self.common.join("worktrees").join(&name);
         let write = |path: &Path, content: &[u8]| {
@@ -310,26 +315,26 @@ impl Restore<'_> {
         self.settle(&home, "trash")
     }
 
-    /// The last of it, in a worktree that is in its place: done again, it changes nothing.
+    /// Does the last steps, in a worktree that is in its place. Repeating them changes nothing.
     fn settle(&mut self, home: &Path, from: &'static str) -> Outcome<Restored> {
         discard(&making(&self.goal, &self.manifest.id))?;
         if !self.manifest.refs.contains_key("worktree") {
-            // The folder may have been gone before: the index has what there is of its files. It overwrites nothing; that
-            // something is there is no mistake.
+            // The folder may have been gone before: then only the index has its files. The checkout overwrites
+            // nothing, and an existing file is no error.
             let files = Git::at(&self.goal).without_hooks();
             let _ = files.args(["checkout-index", "--all", "--quiet"]).try_run();
         }
-        // What HEAD says may be of no use: it comes back as it was.
+        // HEAD may be invalid: it is restored as it was.
         let head = raw::git(home, home).symbolic_head().unwrap_or_default();
         let mut on = head.and_then(|name| name.strip_prefix("refs/heads/").map(str::to_owned));
         if on.as_ref() == Some(&self.manifest.branch) && self.branch != self.manifest.branch {
-            // Where refs are in tables, HEAD came along with them.
+            // With reftables, HEAD came along with the tables.
             self.ensure_branch(true)?;
             self.set_head(home, &self.branch)?;
             on = Some(self.branch.clone());
         }
         self.mend_submodules(home)?;
-        // Written down first: without the lock, the next command would not know it as ours.
+        // Recorded first: without the lock, the next command would not recognize it.
         let restored = self.finish(on, from)?;
         step("restored");
         let locked = home.join("locked");
@@ -339,7 +344,7 @@ impl Restore<'_> {
         }
     }
 
-    /// Replaces a file that says where a git folder is, by way of a folder beside the worktree.
+    /// Replaces a file that names the place of a git folder, through a folder beside the worktree.
     fn link(&self, path: &Path, content: &[u8]) -> Outcome<()> {
         let folder = making(&self.goal, &self.manifest.id);
         discard(&folder)?;
@@ -352,7 +357,7 @@ impl Restore<'_> {
             }
             fs::rename(&made, path)
         };
-        // Nothing can be made beside it, or that is another disk.
+        // Nothing can be created beside it, or that is another file system.
         let done = by_way().or_else(|_| file::replace_here(path, content));
         discard(&folder)?;
         done.map_err(|e| io_refusal("write", path, &e))
@@ -371,7 +376,7 @@ impl Restore<'_> {
             false => head.strip_prefix("ref: ").map(str::to_owned),
             true => match &self.manifest.head_ref {
                 Some(full) => Some(full.clone()),
-                // Not written down, or detached there: one cannot be told from the other, and the tables know.
+                // Not recorded, or detached: the two look the same here, and the reftables have the answer.
                 None if self.manifest.head == self.manifest.branch_tip => {
                     Some(format!("refs/heads/{}", self.manifest.branch))
                 }
@@ -381,7 +386,7 @@ impl Restore<'_> {
         full?.strip_prefix("refs/heads/").map(str::to_owned)
     }
 
-    /// The branch that HEAD is to be on, which is there then; `None` for a commit.
+    /// The branch that HEAD is to be on, which exists then; `None` for a detached HEAD.
     fn require_head(&self, head: &[u8]) -> Outcome<Option<String>> {
         match self.was_on(head) {
             Some(on) if on == self.manifest.branch => {
@@ -395,7 +400,7 @@ impl Restore<'_> {
         }
     }
 
-    /// A name in `.git/worktrees` that nobody has: its old one, if that is free.
+    /// A free name in `.git/worktrees`: the old one, if possible.
     fn admin_name(&self) -> Outcome<PathBuf> {
         let old = self.manifest.admin.as_deref().map(unshown);
         let old = old.unwrap_or_else(|| PathBuf::from(self.manifest.unit.as_str()));
@@ -449,7 +454,7 @@ impl Restore<'_> {
         let tables = home.join("reftable");
         let git_dir = raw_tree && refs.contains_key("git-dir");
         let from_tables = git_dir && tables.is_dir();
-        // Before its reflog is put back: this would add to it.
+        // Before its reflog is restored: this call would add to it.
         if let Some(branch) = on.filter(|_| !from_tables) {
             self.set_head(&home, &branch)?;
         }
@@ -476,7 +481,7 @@ impl Restore<'_> {
                 .filter(|one| !own.iter().any(|name| one.path == Path::new(name)))
                 .collect();
             if from_tables {
-                // HEAD and its reflog are in the tables that come now.
+                // HEAD and its reflog are in the reftables that are restored now.
                 discard(&tables)?;
             }
             raw::read_into(
@@ -489,7 +494,7 @@ impl Restore<'_> {
         let write = |path: PathBuf, content: &[&[u8]]| {
             file::replace_here(&path, &content.concat()).map_err(|e| io_refusal("write", &path, &e))
         };
-        // Git may have written where it is counted from here.
+        // Git may have written a relative path here.
         write(
             made.join(".git"),
             &[b"gitdir: ", home.as_os_str().as_bytes(), b"\n"],
@@ -504,7 +509,7 @@ impl Restore<'_> {
         self.settle(&home, "refs")
     }
 
-    /// There was no commit at all: the files in a folder.
+    /// Restores the files into a plain folder: there was no commit at all.
     fn folder_only(&mut self) -> Outcome<Restored> {
         if !self.manifest.refs.contains_key("worktree") {
             return Err(refuse(
@@ -541,7 +546,7 @@ impl Restore<'_> {
         serde_json::from_slice(&content).map_err(|e| refuse(Code::Io, e))
     }
 
-    /// Submodules say where their git folder is, and that says where they are: both may have moved.
+    /// Repairs submodules. Each names its git folder, and the git folder names the submodule: both may have moved.
     fn mend_submodules(&self, home: &Path) -> Outcome<()> {
         let original = unshown(&self.manifest.worktree_path);
         let old_home = self
@@ -575,7 +580,7 @@ impl Restore<'_> {
                 .arg(self.goal.join(&inner))
                 .run()
                 .map_err(|e| refuse(Code::Io, e))?;
-            // Last: by this one it is seen what is left to do.
+            // Written last: it shows whether this submodule is still to be repaired.
             let content = [b"gitdir: ", module.as_os_str().as_bytes(), b"\n"].concat();
             self.link(&link, &content)?;
         }

@@ -1,7 +1,9 @@
-//! Keeping what a worktree holds as objects under `refs/jit/rescue/<id>/`.
+//! Saves the contents of a worktree as objects under `refs/jit/rescue/<id>/`.
 //!
-//! Invariants: all refs of an entry appear together, after everything they name is written and synced; each attempt has an
-//! id of its own, so that no ref is ever moved.
+//! What must hold:
+//!
+//! - All refs of an entry appear together, after everything they name is written and synced.
+//! - Each attempt has its own id, so no ref is ever moved.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,19 +19,19 @@ use super::trash::Manifest;
 use super::walk::{Found, Walk};
 use crate::refusals::refuse;
 
-/// A commit has no more parents than this; more of them go into a chain.
+/// Maximum number of parents of a commit; more of them go into a chain.
 const MOST_PARENTS: usize = 500;
-/// What [`Extra`]s are kept in, one list for each raw tree.
+/// The file for the [`Extra`]s, one list for each raw tree.
 pub const EXTRAS: &str = "extras.json";
 pub const MANIFEST: &str = "manifest.json";
 
-/// Which files of the worktree are kept: all but those of ignored folders; of these, the work in them.
+/// Returns whether a file of the worktree is kept: all files, except those in ignored folders that are not work.
 fn is_kept(one: &Found, evidence: &Evidence) -> bool {
     let within = |folders: &[PathBuf]| folders.iter().any(|folder| one.path.starts_with(folder));
     !within(&evidence.ignored_folders) || within(&evidence.work_inside)
 }
 
-/// Writes objects and refs for all that `evidence` tells of; the manifest learns their names.
+/// Writes objects and refs for all evidence, and records their names in the manifest.
 pub fn save(
     site: &Site,
     evidence: &Evidence,
@@ -100,7 +102,7 @@ pub fn save(
     set(common, manifest, &refs)
 }
 
-/// The manifest as a commit, so that the refs explain themselves without the trash.
+/// The manifest as a commit, so that the refs can be understood without the trash.
 fn entry(
     common: &Path,
     scratch: &Path,
@@ -134,12 +136,12 @@ fn set(common: &Path, manifest: &Manifest, refs: &BTreeMap<String, String>) -> O
     sync(common)
 }
 
-/// All refs that the manifest names are there, as far as the objects are.
+/// Ensures that all refs of the manifest exist, as far as their objects do.
 pub fn complete(common: &Path, manifest: &Manifest) -> Outcome<()> {
     set(common, manifest, &manifest.refs)
 }
 
-/// One more commit that must not get lost, found after the rest was saved.
+/// Adds one more commit that was found after the rest was saved.
 pub fn add(common: &Path, manifest: &mut Manifest, name: &str, oid: &str) -> Outcome<()> {
     set(
         common,
@@ -150,14 +152,14 @@ pub fn add(common: &Path, manifest: &mut Manifest, name: &str, oid: &str) -> Out
     Ok(())
 }
 
-/// Everything git wrote is on the disk: it does not wait for loose objects by itself.
+/// Ensures that everything git wrote is on the disk: git itself does not wait for loose objects.
 #[cfg(target_os = "linux")]
 fn sync(common: &Path) -> Outcome<()> {
     let synced = std::fs::File::open(common).and_then(|folder| Ok(rustix::fs::syncfs(folder)?));
     synced.map_err(|e| io_refusal("sync", common, &e))
 }
 
-/// Everything git wrote is on its way to the disk. Not run here.
+/// Starts writing everything to the disk. This variant was not run in our tests.
 #[cfg(not(target_os = "linux"))]
 fn sync(common: &Path) -> Outcome<()> {
     let _ = io_refusal;
@@ -166,7 +168,7 @@ fn sync(common: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// One commit that holds on to all commits and objects that nothing else does.
+/// Makes one commit that references all commits and objects that nothing else references.
 fn keep_alive(common: &Path, evidence: &Evidence) -> Outcome<Option<String>> {
     if evidence.loose.is_empty() {
         return Ok(None);
@@ -211,7 +213,7 @@ fn keep_alive(common: &Path, evidence: &Evidence) -> Outcome<Option<String>> {
     Ok(last)
 }
 
-/// The index as records for trees: what is staged, and the sides of conflicts below `1/`, `2/` and `3/`.
+/// The index as records for trees: the staged files, and the sides of conflicts below `1/`, `2/` and `3/`.
 fn index_records(evidence: &Evidence) -> (Vec<u8>, Vec<u8>) {
     use std::os::unix::ffi::OsStrExt as _;
     let (mut plain, mut conflicts) = (Vec::new(), Vec::new());

@@ -1,6 +1,7 @@
-//! Where a unit's worktree is, and whether it may be removed at all.
+//! Locates a unit's worktree, and checks whether it may be removed at all.
 //!
-//! Invariant: a [`Site`] with a folder in it is a linked worktree of this repository whose two halves point at each other.
+//! What must hold: a [`Site`] whose folder exists is a linked worktree of this repository whose two halves point at
+//! each other. If git has forgotten it, its `.git` file must name this repository.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,21 +19,21 @@ use crate::refusals::refuse;
 use crate::units::worktree_state::leads_to;
 use crate::worktree_identity::identity;
 
-/// How long a git that runs there may take to end.
+/// Maximum time to wait for a git process that runs there.
 const FOR_GIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone)]
 pub struct Site {
     pub common: PathBuf,
     pub control: PathBuf,
-    /// The main worktree's folder, where there is one.
+    /// The main worktree's folder, if there is one.
     pub main: Option<PathBuf>,
-    /// Where the worktree is, or was.
+    /// The current or last path of the worktree.
     pub root: PathBuf,
     pub root_is_there: bool,
-    /// Its folder in `.git/worktrees`, if that is still there.
+    /// Its folder in `.git/worktrees`, if that still exists.
     pub admin: Option<PathBuf>,
-    /// Why somebody locked it.
+    /// The reason of a `git worktree lock`.
     pub locked: Option<String>,
     pub branch: String,
     pub target: String,
@@ -45,7 +46,7 @@ fn never(message: String, unit: &Unit) -> Box<Refusal> {
     Box::new(Refusal::new(Code::NotAllowed, message).help(format!("jit worktree status {}", unit.id)))
 }
 
-/// The same, where the worktree may be somewhere else.
+/// Like [`never`], if the worktree may have been moved.
 fn elsewhere(message: String, unit: &Unit) -> Box<Refusal> {
     let path = &unit.worktree_path;
     let [from, to] = ["", ".aside"].map(|end| jit_os::shell::shell_word(&format!("{path}{end}")));
@@ -121,7 +122,7 @@ impl Site {
         }
         match (own, &meta) {
             (Some(entry), Some(_)) => require_own(&real, &entry.git_dir, unit)?,
-            // Git may have forgotten it, or a removal was cut short; what it says of itself has to do.
+            // Git may have forgotten it, or a removal was interrupted. Then its own `.git` file must be enough.
             (None, Some(_)) if !was_linked(&real, &common) => {
                 let message = format!(
                     "{} is not a worktree of this repository: it stays",
@@ -152,7 +153,7 @@ impl Site {
         })
     }
 
-    /// Git in this worktree, with nothing on the side: no daemon, no hook, no refreshed index.
+    /// Git in this worktree, without side effects: no daemon, no hook, no index refresh.
     pub fn git(&self) -> Git {
         let option = |name: &str, path: &Path| {
             let mut option = OsString::from(name);
@@ -179,7 +180,7 @@ impl Site {
     /// Refuses while a process has its current folder inside.
     pub fn require_unused(&self) -> Outcome<()> {
         let mut inside = working_in(&self.root);
-        // Git tidies up behind a command that has ended; that is soon over.
+        // Git cleans up after a command has ended; that takes only a moment.
         let end = Instant::now() + FOR_GIT;
         for pid in inside.clone() {
             let left = end.saturating_duration_since(Instant::now());
@@ -214,7 +215,7 @@ impl Site {
         })))
     }
 
-    /// Refuses where something is mounted inside: it would be deleted where it comes from.
+    /// Refuses if a file system is mounted inside: a deletion would delete its source.
     pub fn require_unmounted(&self) -> Outcome<()> {
         let Some(place) = mounts::first_in(&self.root) else {
             return Ok(());
@@ -227,7 +228,7 @@ impl Site {
         ))
     }
 
-    /// Refuses where somebody locked the worktree; jit's own locks are no obstacle.
+    /// Refuses if a user locked the worktree; jit's own locks are no obstacle.
     pub fn require_unlocked(&self, unit: &Unit) -> Outcome<()> {
         let Some(reason) = &self.locked else { return Ok(()) };
         if reason == "jit" || reason.starts_with("jit:") || reason.starts_with("jit ") {
@@ -252,14 +253,14 @@ impl Site {
     }
 }
 
-/// It says that it was a linked worktree of this repository, and none has taken its place.
+/// Returns whether a folder says that it was a linked worktree of this repository, and no other has taken its place.
 pub(super) fn was_linked(root: &Path, common: &Path) -> bool {
     leads_to(root).is_some_and(|goal| {
         goal.parent() == Some(&common.join("worktrees")) && goal.symlink_metadata().is_err()
     })
 }
 
-/// The worktree's `.git` file leads to the folder in `.git/worktrees`.
+/// Requires that the worktree's `.git` file leads to its folder in `.git/worktrees`.
 fn require_own(root: &Path, admin: &Path, unit: &Unit) -> Outcome<()> {
     let same = |a: &Path, b: &Path| match (fs::canonicalize(a), fs::canonicalize(b)) {
         (Ok(a), Ok(b)) => a == b,
@@ -290,7 +291,7 @@ pub fn working_in(root: &Path) -> Vec<u32> {
         .collect()
 }
 
-/// Not known here.
+/// Not known on this system.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub fn working_in(_root: &Path) -> Vec<u32> {
     Vec::new()

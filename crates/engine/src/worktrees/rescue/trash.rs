@@ -1,10 +1,15 @@
-//! The trash: folders that were worktrees, and what is written down about each.
+//! The trash: folders that were worktrees, and a manifest for each.
 //!
-//! Format: `<control>/trash/<id>/manifest.json`, `tree/`, `admin/`; `<name>.part` is a copy from another file system that is
-//! not finished and may be deleted. A manifest is replaced whole, and synced.
+//! Format: `<control>/trash/<id>/manifest.json`, `tree/`, `admin/`. `<name>.part` is an unfinished copy from another
+//! file system and may be deleted. A manifest is replaced as a whole, and synced.
 //!
-//! Stages: `saving` (nothing has been touched), `moving` (refs are there, folders are on their way), `kept`, `removing`
-//! (what is in the trash is being deleted), `restored`.
+//! Stages:
+//!
+//! - `saving`: nothing has been touched;
+//! - `moving`: the refs exist, the folders are being moved;
+//! - `kept`: the entry is complete;
+//! - `removing`: the contents of the trash are being deleted;
+//! - `restored`: the worktree was restored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -34,12 +39,12 @@ pub const TREE: &str = "tree";
 pub const ADMIN: &str = "admin";
 /// Longest manifest that is read.
 const MOST: u64 = 64 << 20;
-/// So many pieces of work are written down; all of them are kept.
+/// Maximum number of pieces of work that are named; all of them are kept.
 const MOST_NAMED: usize = 1000;
-/// A folder without anything in it that is younger may be that of an entry which is being made.
+/// A younger empty folder may belong to an entry that is being created.
 const JUST_MADE: Duration = Duration::from_secs(60);
 
-/// What is known about an entry.
+/// The record of one entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     pub schema_version: u64,
@@ -47,7 +52,7 @@ pub struct Manifest {
     pub unit: UnitId,
     pub stage: Stage,
     pub created_ms: i64,
-    /// Why the unit was given up, if it was.
+    /// The reason why the unit was abandoned, if it was.
     pub reason: Option<String>,
     pub worktree_path: String,
     /// The name of its folder in `.git/worktrees`, as [`raw::shown`] writes it.
@@ -55,22 +60,22 @@ pub struct Manifest {
     pub branch: String,
     pub branch_tip: Option<String>,
     pub head: Option<String>,
-    /// The ref that HEAD was on. Null where it was detached, and in entries of before this was written down: where git keeps
-    /// refs in tables, the file HEAD does not tell.
+    /// The ref that HEAD was on. Null if HEAD was detached, and in older entries without this field. With reftables
+    /// the file HEAD does not contain it.
     #[serde(default)]
     pub head_ref: Option<String>,
     pub target: String,
-    /// What was not on the target.
+    /// Work that was not on the target.
     pub work: Vec<Work>,
-    /// What was kept besides.
+    /// Other things that were kept.
     pub aside: Vec<Work>,
-    /// How many there were, also of those that are not named.
+    /// The number of all pieces, including those that are not named.
     pub work_count: usize,
-    /// Refs without `refs/jit/rescue/<id>/`, and what they name.
+    /// Refs without `refs/jit/rescue/<id>/`, and the objects that they name.
     pub refs: BTreeMap<String, String>,
-    /// The refs hold everything that the trash holds, ignored folders left out.
+    /// The refs contain everything that the trash contains, except ignored folders.
     pub refs_complete: bool,
-    /// There is nothing to be kept in the folder.
+    /// The folder contains nothing that must be kept.
     pub disposable: bool,
     pub restored_to: Option<String>,
 }
@@ -135,7 +140,7 @@ impl Trash {
         self.folder.join(id.as_str())
     }
 
-    /// A new entry for a unit, with a name nobody else has.
+    /// Creates an entry for a unit, with a unique name.
     pub fn begin(&self, unit: &Unit, root: &Path) -> Outcome<Manifest> {
         let failed = |path: &Path, e: &io::Error| io_refusal("create", path, e);
         file::make_dir_like_parent(&self.folder).map_err(|e| failed(&self.folder, &e))?;
@@ -153,7 +158,7 @@ impl Trash {
             };
             let id: RescueId = name.parse().map_err(|e: String| refuse(Code::Invalid, e))?;
             let folder = self.folder(&id);
-            // One that was cut short in this second may have left something under that name.
+            // An interrupted attempt in the same second may have left refs under that name.
             if self.refs_folder(&id).symlink_metadata().is_ok() {
                 continue;
             }
@@ -164,7 +169,7 @@ impl Trash {
                         .map_err(|e| failed(&folder, &e))
                         .and_then(|()| self.write(&manifest));
                     if let Err(refusal) = made {
-                        // Nothing is in it yet but what could not be written.
+                        // The folder contains nothing except the manifest that could not be written.
                         let _ = fs::remove_dir_all(&folder);
                         return Err(refusal);
                     }
@@ -190,24 +195,24 @@ impl Trash {
     fn read(&self, id: &RescueId) -> Outcome<Option<Manifest>> {
         let path = self.folder(id).join(MANIFEST);
         match file::read_real(&path, MOST) {
-            // One that cannot be understood is in the refs too.
+            // A manifest that cannot be parsed is in the refs too.
             Ok(Some(content)) => Ok(serde_json::from_slice(&content).ok()),
             Ok(None) => Ok(None),
             Err(e) => Err(io_refusal("read", &path, &e)),
         }
     }
 
-    /// All entries, oldest first: those in the trash, and those that only refs tell of.
+    /// All entries, oldest first: those in the trash, and those that only refs have.
     pub fn all(&self) -> Outcome<Vec<Manifest>> {
         self.found().map(|(all, _)| all)
     }
 
-    /// Those of them that hold something. A removal that was killed leaves others behind, for the next one to clear away.
+    /// The entries that contain something. A killed removal leaves empty ones, which the next removal deletes.
     pub fn filled(&self) -> Outcome<Vec<Manifest>> {
         self.parted().map(|(filled, _)| filled)
     }
 
-    /// Those that hold something, and those that do not.
+    /// The entries that contain something, and the empty ones.
     pub fn parted(&self) -> Outcome<(Vec<Manifest>, Vec<Manifest>)> {
         let (all, in_refs) = self.found()?;
         let is_filled = |one: &Manifest| {
@@ -221,7 +226,7 @@ impl Trash {
         Ok(all.into_iter().partition(is_filled))
     }
 
-    /// Folders of entries that a deletion which was killed left without anything in them go, where they are not just made.
+    /// Removes empty entry folders that a killed deletion left, unless they were just created.
     pub fn sweep_empty(&self) {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let made = entry.metadata().and_then(|meta| meta.modified());
@@ -291,21 +296,21 @@ impl Trash {
         Ok(all.pop())
     }
 
-    /// Whether somebody got back what a removal of this unit had taken.
+    /// Returns whether the work of this unit was restored after a removal.
     pub fn was_restored(&self, unit: &Unit) -> Outcome<bool> {
         let of_unit = |one: &Manifest| one.unit == unit.id && one.created_ms >= unit.created_at.ms();
         let all = self.all()?;
         Ok(all.iter().any(|one| of_unit(one) && one.stage == Stage::Restored))
     }
 
-    /// An attempt that was cut short while it saved: its refs, if it came that far, become an entry of their own.
-    /// The caller has the unit's turn.
+    /// Settles an attempt that was interrupted while it saved: its refs, if there are any, become an entry of their
+    /// own. The caller holds the unit's lock.
     pub fn settle(&self, mut manifest: Manifest) -> Outcome<()> {
         self.unlock_refs(&manifest.id);
         match self.in_refs(&manifest.id)? {
             Some(mut saved) => {
-                // A git that is killed has some of them under their names, and some not. What cannot be had any more is
-                // in its worktree still.
+                // A killed git process has created some of the refs, and not the others. Objects that are missing now
+                // are still in the worktree.
                 let _ = save::complete(&self.common, &saved);
                 saved.stage = Stage::Kept;
                 self.write(&saved)
@@ -314,13 +319,13 @@ impl Trash {
         }
     }
 
-    /// Where the refs of an entry are, in a repository that keeps them as files.
+    /// The folder of an entry's refs, in a repository that stores refs as files.
     fn refs_folder(&self, id: &RescueId) -> PathBuf {
         self.common.join(REFS).join(id.to_string())
     }
 
-    /// Removes the locks of a git that was killed while it wrote the refs of an entry. Nobody but who made the entry does
-    /// that, and who asks this has its turn.
+    /// Removes the lock files of a git process that was killed while it wrote the refs of an entry. Only the creator
+    /// of the entry writes them, and the caller holds its lock.
     fn unlock_refs(&self, id: &RescueId) {
         let folder = self.refs_folder(id);
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -328,11 +333,11 @@ impl Trash {
                 let _ = fs::remove_file(entry.path());
             }
         }
-        // Only where nothing is in it.
+        // Succeeds only if it is empty.
         let _ = fs::remove_dir(&folder);
     }
 
-    /// The manifest that the refs of an entry hold.
+    /// The manifest that the refs of an entry contain.
     fn in_refs(&self, id: &RescueId) -> Outcome<Option<Manifest>> {
         let name = id.reference("entry");
         let git = || raw::git(&self.common, &self.common);
@@ -346,7 +351,7 @@ impl Trash {
         Ok(serde_json::from_slice(&content).ok())
     }
 
-    /// Finishes a deletion that was cut short, if nobody has done so meanwhile. The caller has the unit's turn.
+    /// Finishes an interrupted deletion, if no other process has done so. The caller holds the unit's lock.
     pub fn finish_removal(&self, id: &RescueId) -> Outcome<()> {
         match self.read(id)?.filter(|one| one.stage == Stage::Removing) {
             Some(mut one) => {
@@ -357,21 +362,21 @@ impl Trash {
         }
     }
 
-    /// Whether the worktree itself is in the trash.
+    /// Returns whether the worktree itself is in the trash.
     pub fn has_tree(&self, id: &RescueId) -> bool {
         self.folder(id).join(TREE).symlink_metadata().is_ok()
     }
 
-    /// Bytes in the trash that an entry takes.
+    /// The size of an entry in the trash, in bytes.
     pub fn size(&self, id: &RescueId) -> u64 {
         Walk::of(&self.folder(id)).map_or(0, |walk| walk.found.iter().map(|one| one.size).sum())
     }
 
-    /// Makes sure that a folder is in the trash under this name. Says whether it was still where it belongs.
+    /// Ensures that a folder is in the trash under this name. Returns whether it was still in its place.
     pub fn take(&self, id: &RescueId, from: &Path, name: &str) -> Outcome<bool> {
         let to = self.folder(id).join(name);
         let aside = beside(from, id, name);
-        // The original of a copy that is whole: only deleting it was left.
+        // The original of a complete copy: only its deletion was left.
         let surplus = surplus(&aside);
         if surplus.symlink_metadata().is_ok() {
             discard(&surplus)?;
@@ -385,7 +390,7 @@ impl Trash {
         }
         if to.symlink_metadata().is_ok() {
             if !same(from, &to)? {
-                // Something else has come to be there since: it is not ours to remove.
+                // Another folder has been created there since: it must not be removed.
                 return Ok(false);
             }
             return self.leave(from, &to, &aside);
@@ -404,17 +409,17 @@ impl Trash {
         }
     }
 
-    /// The copy is there: the original gets another name, is compared once more, and goes.
+    /// The copy exists: renames the original, compares both once more, and deletes the original.
     fn leave(&self, from: &Path, to: &Path, aside: &Path) -> Outcome<bool> {
         rename_new(from, aside).map_err(|e| io_refusal("move", from, &e.into()))?;
         sync_parent(from);
         self.compare(from, to, aside)
     }
 
-    /// Deletes the original, which has another name already, if the copy is the same.
+    /// Deletes the renamed original, if the copy is the same.
     fn compare(&self, from: &Path, to: &Path, aside: &Path) -> Outcome<bool> {
         if !same(aside, to)? {
-            // Changed while it was copied.
+            // It changed while it was copied.
             rename_new(aside, from).map_err(|e| io_refusal("move", aside, &e.into()))?;
             let stale = appended(to, &format!(".stale-{}", clock::wall_ms()));
             rename_new(to, &stale).map_err(|e| io_refusal("move", to, &e.into()))?;
@@ -432,7 +437,7 @@ impl Trash {
         Ok(true)
     }
 
-    /// To another file system: everything, compared afterwards, under its name only when whole.
+    /// Copies a folder to another file system. The copy gets its final name only after it was compared.
     fn copy(&self, from: &Path, to: &Path) -> Outcome<()> {
         let part = appended(to, ".part");
         if part.symlink_metadata().is_ok() {
@@ -454,7 +459,7 @@ impl Trash {
         Ok(())
     }
 
-    /// Deletes what is in the trash of an entry, and the entry itself if `whole`.
+    /// Deletes the contents of an entry in the trash, and the entry itself if `whole`.
     pub fn empty(&self, manifest: &mut Manifest, whole: bool) -> Outcome<()> {
         let folder = self.folder(&manifest.id);
         if folder.symlink_metadata().is_err() {
@@ -495,11 +500,11 @@ impl Trash {
     }
 }
 
-/// Renames, never onto something.
+/// Renames, and never replaces an existing path.
 pub fn rename_new(from: &Path, to: &Path) -> rustix::io::Result<()> {
     use rustix::fs::{CWD, renameat_with};
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // A file system that cannot promise that: a look first is the next best.
+        // This file system cannot guarantee that: a check before the rename is the next best.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
             if to.symlink_metadata().is_ok() {
                 return Err(Errno::EXIST);
@@ -510,7 +515,7 @@ pub fn rename_new(from: &Path, to: &Path) -> rustix::io::Result<()> {
     }
 }
 
-/// Moves a folder out of the trash, to another file system if need be: then by way of `part`, beside its goal.
+/// Moves a folder out of the trash. To another file system it goes through `part`, which is beside its destination.
 pub fn put_back(from: &Path, to: &Path, part: &Path) -> Outcome<()> {
     match rename_new(from, to) {
         Ok(()) => {
@@ -533,7 +538,8 @@ pub fn put_back(from: &Path, to: &Path, part: &Path) -> Outcome<()> {
     }
 }
 
-/// Deletes what there is a whole copy of elsewhere. What is left of it half way is not taken for a whole.
+/// Deletes a folder that has a complete copy elsewhere. It is renamed first, so that a partly deleted folder is not
+/// taken for a complete one.
 pub fn forget_copied(from: &Path) -> Outcome<()> {
     let part = appended(from, ".part");
     discard(&part)?;
@@ -551,19 +557,19 @@ fn appended(path: &Path, more: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The same, compared and found to be in the trash.
+/// The name of an original that was compared with its copy in the trash and can be deleted.
 fn surplus(aside: &Path) -> PathBuf {
     appended(aside, ".surplus")
 }
 
 fn sync_parent(path: &Path) {
     if let Some(folder) = path.parent() {
-        // Both names are the same folder: whichever survives, it is found.
+        // Both names are the same folder: either one can be found after a crash.
         let _ = File::open(folder).and_then(|folder| folder.sync_all());
     }
 }
 
-/// Deletes a folder or a file, also where folders inside may not be written to; not where something is mounted inside.
+/// Deletes a folder or a file, even if folders inside are read-only. Refuses if a file system is mounted inside.
 pub fn discard(path: &Path) -> Outcome<()> {
     let gone = |path: &Path| match path.symlink_metadata() {
         Ok(meta) if meta.is_dir() => mounts::remove_dir_all(path),
@@ -626,7 +632,7 @@ fn copy_tree(from: &Path, to: &Path) -> Outcome<()> {
                 let meta = source.symlink_metadata().map_err(failed(&source))?;
                 let copy = File::open(&goal).map_err(failed(&goal))?;
                 if let Ok(time) = meta.modified() {
-                    // Read-only files cannot be opened for that; their time is not worth more.
+                    // Read-only files cannot be opened for that; their time is not important.
                     let _ = copy.set_modified(time);
                 }
                 copy.sync_all().map_err(failed(&goal))?;
@@ -640,8 +646,8 @@ fn copy_tree(from: &Path, to: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// Whether two folders hold the same: names, kinds, permissions, bytes. Pipes and the like count by their absence: they are
-/// not copied.
+/// Returns whether two folders have the same names, kinds, permissions and bytes. Pipes, sockets and devices are
+/// ignored: they are not copied.
 pub fn same(a: &Path, b: &Path) -> Outcome<bool> {
     let plain = |walk: Walk| -> Vec<super::walk::Found> {
         let mut found = walk.found;

@@ -1,7 +1,11 @@
-//! Everything below a folder, with what the system says about it.
+//! Lists everything below a folder, with its metadata.
 //!
-//! Invariants: links are never followed; another file system that is mounted inside is an error, because a rename would
-//! not take it along; what cannot be read is an error too. The order is that of the bytes of the paths.
+//! What must hold:
+//!
+//! - Links are never followed.
+//! - Another file system that is mounted inside is an error, because a rename would not move it.
+//! - A path that cannot be read is an error.
+//! - The order is that of the bytes of the paths.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -17,20 +21,20 @@ pub enum What {
     Folder,
     File,
     Link,
-    /// A pipe, a socket or a device: written down, never read.
+    /// A pipe, a socket or a device: recorded, never read.
     Special(&'static str),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Below the folder that was walked.
+    /// Relative to the folder that was walked.
     pub path: PathBuf,
     pub what: What,
     pub mode: u32,
     pub size: u64,
     pub inode: u64,
     pub links: u64,
-    /// When its content or its permissions last changed; no program can set that.
+    /// The last change of its content or its permissions; no program can set this time.
     changed: (i64, i64),
 }
 
@@ -40,7 +44,7 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// All that is below `root`, without `root` itself. Nothing when there is no such folder.
+    /// Everything below `root`, without `root` itself. Empty if there is no such folder.
     pub fn of(root: &Path) -> Outcome<Self> {
         let mut walk = Self::default();
         let device = match root.symlink_metadata() {
@@ -75,13 +79,13 @@ impl Walk {
         place.ok().and_then(|n| self.found.get(n))
     }
 
-    /// What is below a folder of it.
+    /// Everything below one of its folders, including that folder.
     pub fn below<'a>(&'a self, folder: &'a Path) -> impl Iterator<Item = &'a Found> {
         self.found.iter().filter(move |one| one.path.starts_with(folder))
     }
 
-    /// Folders below that are a git folder with another name than `.git`: repositories without a checkout. The first of two
-    /// that lie in each other.
+    /// Folders that are a git folder with another name than `.git`: repositories without a checkout. Of two nested
+    /// ones only the outer one.
     pub fn bare_repositories(&self) -> Vec<PathBuf> {
         let mut bare: Vec<PathBuf> = Vec::new();
         for head in &self.found {
@@ -100,7 +104,7 @@ impl Walk {
         bare
     }
 
-    /// Folders below that have something called `.git` in them.
+    /// Folders that contain an entry named `.git`.
     pub fn repositories(&self) -> Vec<PathBuf> {
         let inner = self.found.iter().filter(|one| {
             one.path.file_name() == Some(OsStr::new(".git")) && one.path.components().count() > 1

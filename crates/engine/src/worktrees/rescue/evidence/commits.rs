@@ -1,10 +1,13 @@
-//! The commits of a worktree: which of them the target has, and what nothing else would keep alive.
+//! The commits of a worktree: which of them the target has, and which objects nothing else would keep alive.
 //!
-//! Invariants: a commit is on the target if the target contains it, or its patch, or if merging it into the target
-//! (or into the commit that landed the unit) would change nothing. Such commits are kept all the same, but for those that jit
-//! itself squashed: the log names the commit by which the unit landed, that one names what was squashed, the target has it, and
-//! with it the content of every file that any of the squashed commits has, and the message of each of them. What a rule settled
-//! otherwise, or a later commit took back, is on the target nowhere, and kept.
+//! What must hold:
+//!
+//! - A commit is on the target if the target contains it, or its patch. It is also on the target if merging it into
+//!   the target (or into the commit that landed the unit) would change nothing.
+//! - Such commits are kept anyway, except those that jit itself squashed. For that exception the log must name the
+//!   commit by which the unit landed, and that commit must name the squashed tip and be on the target. It must also
+//!   have the content of every file of the squashed commits, and the message of each of them.
+//! - Content that a rule resolved differently, or that a later commit reverted, is nowhere on the target. It is kept.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
@@ -69,8 +72,8 @@ impl Look<'_> {
         self.loose(&tips, squashed.as_deref())
     }
 
-    /// Whether jit squashed exactly this commit into the one by which the unit landed, the target has that one, and nothing
-    /// but commits and trees would be lost with it. Where anything is unclear: no.
+    /// Returns whether jit squashed exactly this commit into the one by which the unit landed. In addition the target
+    /// must have that one, and only commits and trees may be lost. In doubt, returns false.
     fn was_squashed(&self, target: &str, tip: &str) -> Outcome<bool> {
         let Some(landed) = &self.site.merge_commit else {
             return Ok(false);
@@ -92,7 +95,7 @@ impl Look<'_> {
             ])
             .line()
             .map_err(failed)?;
-        // What the commits said is worth as much as what they changed.
+        // The messages of the commits are worth as much as their changes.
         let gone = format!("{landed}..{tip}");
         let there = format!("{tip}..{landed}");
         Ok(named.trim() == tip
@@ -100,8 +103,9 @@ impl Look<'_> {
             && messages::are_told(&|| self.repository(), &gone, &there)?)
     }
 
-    /// Whether any commit of `tip` that `landed` has not got has a file, or names a submodule's commit, that `landed` has not
-    /// got either. Git marks only the trees at which two histories part as known, so each is listed without the other.
+    /// Returns whether the commits that `tip` has and `landed` lacks contain a file, or name a submodule's commit,
+    /// that `landed` lacks. Git marks only the trees where two histories part as known, so each side is listed without
+    /// the other.
     fn has_content_besides(&self, landed: &str, tip: &str) -> Outcome<bool> {
         let objects = |of: &str, but: &str| -> Outcome<BTreeSet<String>> {
             let git = self.repository().args(["rev-list", "--objects", of]);
@@ -152,7 +156,7 @@ impl Look<'_> {
             .any(|name| !there.contains(&name)))
     }
 
-    /// The target has another name, or the unit landed elsewhere: another branch that has what it landed as.
+    /// The target was renamed, or the unit landed elsewhere: finds another branch that contains the landed commit.
     fn renamed_target(&self) -> Outcome<Option<String>> {
         let Some(commit) = &self.site.merge_commit else {
             return Ok(None);
@@ -177,9 +181,9 @@ impl Look<'_> {
             .map(|(tip, _)| tip))
     }
 
-    /// Whether what a commit changes is on the target, though the commit itself is not.
+    /// Returns whether the changes of a commit are on the target, though the commit itself is not.
     fn has_landed(&self, target: &str, tip: &str) -> Outcome<bool> {
-        // The commit by which it landed, where the target has it.
+        // The commit by which it landed, if the target contains it.
         let mut merged = None;
         if let Some(commit) = &self.site.merge_commit {
             let commit = self.repository().verify(&format!("{commit}^{{commit}}"));
@@ -220,7 +224,7 @@ impl Look<'_> {
                 .repository()
                 .verify(&format!("{onto}^{{tree}}"))
                 .map_err(failed)?;
-            // A conflict is an answer too: no.
+            // A conflict means no.
             let merged = self
                 .repository()
                 .args(["merge-tree", "--write-tree", &onto, tip])
@@ -239,8 +243,8 @@ impl Look<'_> {
         git.test().map_err(failed)
     }
 
-    /// Objects that are named in git's files about this worktree, and that no branch, tag or remote keeps alive. What was
-    /// squashed is on the target.
+    /// Finds objects that are named in git's files about this worktree, and that no branch, tag or remote keeps alive.
+    /// Squashed commits are on the target.
     fn loose(&mut self, tips: &BTreeSet<String>, squashed: Option<&str>) -> Outcome<()> {
         let site = self.site;
         let mut named: BTreeSet<String> = tips.clone();
@@ -258,7 +262,7 @@ impl Look<'_> {
                     .git()
                     .args(["for-each-ref", "--include-root-refs"])
                     .arg("--format=%(objectname) %(refname)");
-                // The others are those of all worktrees.
+                // The other refs belong to all worktrees.
                 let own = |name: &str| {
                     let folders = ["refs/worktree/", "refs/bisect/", "refs/rewritten/"];
                     !name.starts_with("refs/") || folders.iter().any(|one| name.starts_with(one))
@@ -306,7 +310,7 @@ impl Look<'_> {
         let alive = self.repository().args(["rev-list", "--stdin"]).stdin(ask).run();
         let dying: HashSet<String> = match alive {
             Ok(out) => lines(&out).collect(),
-            // Some history is broken: all that is there is kept.
+            // Some history is broken: everything is kept.
             Err(_) => commits.iter().cloned().collect(),
         };
         for commit in commits.into_iter().filter(|name| dying.contains(name)) {
@@ -319,7 +323,7 @@ impl Look<'_> {
     }
 }
 
-/// Every whole object name in a text.
+/// Collects every full object name in a text.
 fn names_in(content: &[u8], names: &mut BTreeSet<String>) {
     for word in content.split(|b| !b.is_ascii_alphanumeric()) {
         let is_name = matches!(word.len(), 40 | 64)
