@@ -1,11 +1,13 @@
-//! Lock files that git left behind: a git that was killed does not remove them, and from then on git refuses. And who has the
-//! kernel locks of landings.
+//! Finds stale lock files of git, and the holders of the kernel locks of landings. A killed git does not remove its
+//! lock file, and git then refuses to run.
 //!
-//! What must hold: each is named with its age, whether a process has it open, and what to do. None is ever removed here: a git
-//! that waits for an editor has a lock that it does not keep open, and only a person knows. What a step of ours left is another
-//! matter (`landing::half_way`).
+//! What must hold:
+//! - Each lock file is reported with its age, whether a process has it open, and the next step.
+//! - No lock file is ever removed here. A git that waits for an editor has a lock that it does not keep open, and
+//!   only a person knows that. Lock files of an interrupted landing are handled by `checkout_recovery` of the
+//!   landing.
 //!
-//! Limitations: which process has a file open is told on Linux only, and of processes of others only to root.
+//! Limitations: the process that has a file open is found on Linux only; for processes of other users only by root.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,21 +15,21 @@ use std::time::Duration;
 
 use jit_os::process;
 
-/// A lock file of git's.
+/// A lock file of git.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lock {
     pub path: PathBuf,
-    /// Not known where the clock was set.
+    /// Unknown if the clock was set back.
     pub age: Option<Duration>,
-    /// Processes that have it open; `None` where that cannot be told.
+    /// Processes that have it open; `None` if that cannot be determined.
     pub open_in: Option<Vec<u32>>,
 }
 
-/// More is not looked for, nor deeper than names of branches go.
+/// The most lock files that are searched for, and the deepest folder, deeper than branch names go.
 const MOST: usize = 50;
 const DEEPEST: usize = 16;
 
-/// The lock files of a repository and its worktrees.
+/// Returns the lock files of a repository and its worktrees.
 pub fn find(common: &Path) -> Vec<Lock> {
     let mut found = Vec::new();
     let mut folders = vec![common.to_owned()];
@@ -42,7 +44,7 @@ pub fn find(common: &Path) -> Vec<Lock> {
             deep(&folder.join(below), DEEPEST, &mut found);
         }
     }
-    // Of the object store, what commands of a user's wait for.
+    // In the object store, the locks that a user's commands wait for.
     here(&common.join("objects"), &mut found);
     here(&common.join("objects/info"), &mut found);
     here(&common.join("objects/info/commit-graphs"), &mut found);
@@ -52,7 +54,7 @@ pub fn find(common: &Path) -> Vec<Lock> {
     let open = open_files(&found);
     found
         .into_iter()
-        // It may have gone while we looked.
+        // The file may have disappeared meanwhile.
         .filter_map(|path| {
             let meta = path.symlink_metadata().ok().filter(fs::Metadata::is_file)?;
             let age = meta.modified().ok().and_then(|time| time.elapsed().ok());
@@ -89,11 +91,11 @@ fn deep(folder: &Path, levels: usize, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whether a git works in one of these folders, or below: it may have a lock that it does not keep open. Those in the control
-/// folder are jit's own, and have no locks of this kind. `None` where that cannot be told.
+/// Returns whether a git runs in or below one of these folders: it may have a lock that it does not keep open.
+/// Processes in the control folder are jit's own and have no such locks. `None` if it cannot be determined.
 ///
-/// The same folder may have another name elsewhere, as in a container: so what counts is which folder it is, not how it is
-/// called. Where mounts are others than here, a part of a folder may be there without the rest.
+/// The same folder may have another name elsewhere, as in a container. So folders are compared by identity, not by
+/// name. With other mounts than ours, a part of a folder may be visible without the rest.
 #[cfg(target_os = "linux")]
 pub(crate) fn git_works_in(folders: &[PathBuf], control: &Path) -> Option<bool> {
     let wanted: Vec<Inode> = folders.iter().filter_map(|one| inode(one).ok()).collect();
@@ -102,7 +104,7 @@ pub(crate) fn git_works_in(folders: &[PathBuf], control: &Path) -> Option<bool> 
     let mut unclear = false;
     for process in fs::read_dir("/proc").ok()?.flatten() {
         let is_process = process.file_name().to_string_lossy().parse::<u32>().is_ok();
-        // The name, in parentheses, and how it is: one that has ended and was not waited for does nothing any more.
+        // The name, in parentheses, and the state: a process that has ended but was not waited for does nothing.
         let Some(stat) = is_process
             .then(|| fs::read(process.path().join("stat")).ok())
             .flatten()
@@ -126,7 +128,7 @@ pub(crate) fn git_works_in(folders: &[PathBuf], control: &Path) -> Option<bool> 
                 let is_near = |(disk, _): &Inode| wanted.iter().any(|(own, _)| own == disk);
                 unclear |= !same && above.first().is_some_and(is_near);
             }
-            // It has ended.
+            // The process has ended.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(_) => unclear = true,
         }
@@ -134,7 +136,7 @@ pub(crate) fn git_works_in(folders: &[PathBuf], control: &Path) -> Option<bool> 
     (!unclear).then_some(false)
 }
 
-/// What a folder is, whatever its name: the disk, and the number there.
+/// The identity of a folder, whatever its name: the device, and the inode number there.
 #[cfg(target_os = "linux")]
 type Inode = (u64, u64);
 
@@ -145,16 +147,16 @@ fn inode(path: &Path) -> std::io::Result<Inode> {
     Ok((meta.dev(), meta.ino()))
 }
 
-/// A folder and those that it is in, as the process sees them whose folder it is.
+/// Returns a folder and its parents, as seen by the process that works in it.
 #[cfg(target_os = "linux")]
 fn above(folder: &Path) -> std::io::Result<Vec<Inode>> {
     let mut at = folder.to_owned();
     let mut all = vec![inode(&at)?];
-    // Paths are no deeper than that.
+    // Paths are not deeper than that.
     for _ in 0..4096 {
         at.push("..");
         let next = match inode(&at) {
-            // It was removed; nothing is left of it to work in.
+            // The folder was removed: no git can work in it.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => break,
             next => next?,
         };
@@ -171,11 +173,11 @@ pub(crate) fn git_works_in(_: &[PathBuf], _: &Path) -> Option<bool> {
     None
 }
 
-/// A process that has a kernel lock.
+/// A process that holds a kernel lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
     pub pid: u32,
-    /// What it is called.
+    /// The name of the process.
     pub name: String,
     path: PathBuf,
 }
@@ -192,7 +194,7 @@ impl std::fmt::Display for Holder {
     }
 }
 
-/// The kernel locks of landings, with who has each.
+/// Returns the kernel locks of landings, with the holders of each.
 pub fn turns(control: &Path) -> Vec<(PathBuf, Vec<Holder>)> {
     let entries = fs::read_dir(control.join("locks"))
         .into_iter()
@@ -210,7 +212,8 @@ pub fn turns(control: &Path) -> Vec<(PathBuf, Vec<Holder>)> {
     paths.into_iter().map(of).collect()
 }
 
-/// Who has a kernel lock on one of these files; who only waits for it has the file open too, and is left out.
+/// Returns the processes that hold a kernel lock on one of these files. A process that only waits has the file open
+/// too, and is left out.
 pub fn holders(paths: &[PathBuf]) -> Option<Vec<Holder>> {
     let mut all: Vec<Holder> = Vec::new();
     for (pid, path, fd) in open_fds(paths)? {
@@ -229,13 +232,14 @@ pub fn holders(paths: &[PathBuf]) -> Option<Vec<Holder>> {
     Some(all)
 }
 
-/// Which of these files are open, and in which process. Whose files we may not see counts as not having them open.
+/// Returns which of these files are open, and in which process. A process whose files we may not see counts as not
+/// having them open.
 pub(crate) fn open_files(wanted: &[PathBuf]) -> Option<Vec<(u32, PathBuf)>> {
     let all = open_fds(wanted)?;
     Some(all.into_iter().map(|(pid, path, _)| (pid, path)).collect())
 }
 
-/// The same with the number that the process has it under.
+/// Returns the same with the file descriptor number.
 #[cfg(target_os = "linux")]
 fn open_fds(wanted: &[PathBuf]) -> Option<Vec<(u32, PathBuf, String)>> {
     if wanted.is_empty() {
@@ -266,7 +270,7 @@ fn open_fds(wanted: &[PathBuf]) -> Option<Vec<(u32, PathBuf, String)>> {
     Some(found)
 }
 
-/// Not run here: `lsof` would tell.
+/// Not run here: `lsof` would show it.
 #[cfg(not(target_os = "linux"))]
 fn open_fds(_: &[PathBuf]) -> Option<Vec<(u32, PathBuf, String)>> {
     None

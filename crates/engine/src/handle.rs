@@ -1,4 +1,10 @@
-//! TODO header
+//! The entry point of the engine: one request in, one answer out.
+//!
+//! What must hold:
+//! - Changes by git or an editor in the caller's tree are imported before a request is carried out, as far as it
+//!   needs them.
+//! - An answer that was prepared before a change was found is discarded.
+//! - Every request has exactly one arm in `carry`, which calls the room that owns it.
 
 use std::time::Duration;
 
@@ -10,12 +16,12 @@ use crate::api::{Answer, Reply, Request};
 use crate::context::Context;
 use crate::write_path::carry_out;
 
-/// Carries out a request, after whatever git or an editor changed in this tree has been taken notice of.
+/// Carries out a request, after importing the changes that git or an editor made in this tree.
 pub fn handle(cx: &Context, request: Request) -> Outcome<Answer> {
     handle_and(cx, request, |_| ()).map(|(answer, ())| answer)
 }
 
-/// The same, and what is made of the answer, which may be made while others still look at the tree.
+/// Does the same, and also returns the result of `show`, which may run while other threads still check the tree.
 pub fn handle_and<T>(cx: &Context, request: Request, show: impl Fn(&Reply) -> T) -> Outcome<(Answer, T)> {
     let mut shown = None;
     let (mut noticed, early) = crate::issues::sync::take_notice(cx, &request, || {
@@ -24,14 +30,14 @@ pub fn handle_and<T>(cx: &Context, request: Request, show: impl Fn(&Reply) -> T)
         answer
     });
     if early.is_none() {
-        // What was answered early does not hold any more.
+        // The early answer is no longer valid.
         shown = None;
     }
     if request.claims() {
         noticed.extend(crate::compat::lock_files::honour_lock_files(cx)?);
     }
     let mut answer = match early.unwrap_or_else(|| carry(cx, request.clone())) {
-        // Somebody without jit was quicker, by a lock file.
+        // A program without jit was faster: it created a lock file.
         Err(refusal)
             if refusal.code == Code::Io
                 && refusal.message.contains(crate::compat::lock_files::LOCK_APPEARED) =>
@@ -39,7 +45,7 @@ pub fn handle_and<T>(cx: &Context, request: Request, show: impl Fn(&Reply) -> T)
             noticed.extend(crate::compat::lock_files::honour_lock_files(cx)?);
             carry(cx, request)
         }
-        // Before saying that an issue is not there, what the log does not know is looked at.
+        // Before an issue is reported as missing, issues that only the tree has are imported.
         Err(refusal) if refusal.code == Code::NotFound && crate::issues::sync::join_unknown(cx)? > 0 => {
             carry(cx, request)
         }

@@ -1,14 +1,14 @@
-//! Heartbeats: a sign of life of an agent, written to a file of its own and nowhere near the log.
+//! Heartbeats: an agent's sign of life, written to its own file outside the log.
 //!
 //! # Format
 //!
 //! `heartbeat/<encoded agent id>.json`: agent_id, worktree_id, branch, pid, start_time (of that process), last_beat,
-//! interval_secs. The file is replaced whole.
+//! interval_secs. The whole file is replaced.
 //!
 //! # Invariants
 //!
-//! - A heart beats for a process: it stops when that process ends, so nobody keeps dead work claimed.
-//! - A dead heart is seen as dead: its process is gone, or is another one with the same number.
+//! - A heartbeat belongs to a process and stops when that process ends. So no dead work stays claimed.
+//! - A dead heartbeat is recognized: its process is gone, or another process has the same pid.
 
 use std::collections::HashMap;
 use std::io;
@@ -32,11 +32,11 @@ pub struct Heartbeat {
     pub interval_secs: u64,
 }
 
-/// A heartbeat as found.
+/// A heartbeat that was read.
 #[derive(Debug, Clone)]
 pub struct Beat {
     pub heartbeat: Heartbeat,
-    /// The process that beats is there.
+    /// The process of the heartbeat is running.
     pub alive: bool,
 }
 
@@ -52,7 +52,7 @@ pub fn path(control_dir: &Path, agent: &AgentId) -> PathBuf {
         .join(format!("{}.json", agent.file_name()))
 }
 
-/// Writes one beat. Not synced: after a power loss nobody is alive.
+/// Writes one heartbeat. Not synced: after a power loss no agent is alive.
 pub fn write(control_dir: &Path, beat: &Heartbeat) -> io::Result<()> {
     file::make_dir_like_parent(&control_dir.join("heartbeat"))?;
     let mut content = serde_json::to_vec(beat)?;
@@ -75,7 +75,7 @@ impl Beats {
         }
     }
 
-    /// `None` when the agent has none, or none that can be read.
+    /// Returns `None` if the agent has no heartbeat, or none that can be read.
     pub fn of(&mut self, agent: &AgentId) -> Option<Beat> {
         if let Some(beat) = self.known.get(agent) {
             return beat.clone();
@@ -96,7 +96,7 @@ fn read(path: &Path) -> Option<Beat> {
     Some(Beat { heartbeat, alive })
 }
 
-/// Every heartbeat there is.
+/// Returns all heartbeats.
 pub fn all(control_dir: &Path) -> io::Result<Vec<Beat>> {
     let folder = match std::fs::read_dir(control_dir.join("heartbeat")) {
         Ok(folder) => folder,

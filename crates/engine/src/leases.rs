@@ -1,4 +1,8 @@
-//! TODO header
+//! Helpers about leases that several rooms share: the branch of a worktree, leases with their heartbeats, and renewal
+//! by heartbeats.
+//!
+//! What must hold: a heartbeat renews only leases of its own agent in its own worktree. A lease that another agent
+//! holds by now is not an error for the heartbeat.
 
 use jit_core::decide::command::{Command, CommandReply as Decided, Target};
 use jit_core::decide::file_locks;
@@ -38,7 +42,7 @@ pub(crate) fn branch_of(cx: &Context, id: &WorktreeId) -> Outcome<Option<String>
         .ok_or_else(unknown)
 }
 
-/// Leases with what a person wants to know about them now.
+/// Returns the leases with their remaining time and their holder's heartbeat.
 pub(crate) fn alive(cx: &Context, leases: &[Lease], view: &View) -> Vec<ActiveLease> {
     let mut beats = heartbeat::Beats::new(&cx.place.control_dir);
     leases
@@ -55,14 +59,14 @@ pub(crate) fn alive(cx: &Context, leases: &[Lease], view: &View) -> Vec<ActiveLe
         .collect()
 }
 
-/// Renews what the agent holds here, issues and files, where more than half of it is gone. For heartbeats. Returns
-/// how many were.
+/// Renews the agent's leases here, on issues and files, once more than half of their time has passed. Called by
+/// heartbeats. Returns the number of renewed leases.
 pub fn renew_own(cx: &Context) -> Outcome<usize> {
     let view = crate::write_path::view(cx)?;
     let own = state::leases_of(&*view.table, &cx.actor.agent_id).map_err(|e| refuse(Code::Io, e))?;
     let mut renewed = 0;
     let here = || own.iter().filter(|lease| lease.held_by(&cx.actor));
-    // Looked at first: most beats have nothing to write.
+    // Checked first: most heartbeats have nothing to write.
     if here().any(|lease| file_locks::can_be_kept(lease, &view.now)) {
         let done = crate::write_path::transact_as(cx, None, &Command::KeepLocks, Kept::default())?;
         if let Decided::Locks(kept) = &done.reply {
@@ -78,10 +82,10 @@ pub fn renew_own(cx: &Context) -> Outcome<usize> {
             ttl_secs: None,
             if_half_gone: true,
         };
-        // Every beat is a request of its own, whatever the agent's environment says.
+        // Every heartbeat is a request of its own, whatever request id the agent's environment has.
         match crate::write_path::transact_as(cx, None, &command, Kept::default()) {
             Ok(_) => renewed += 1,
-            // Somebody else has it now: that is for the agent to find out, not for its heart.
+            // Another agent holds it now: the agent will find out, the heartbeat need not fail.
             Err(refusal) if refusal.code == Code::NotHolder || refusal.code == Code::NotFound => {}
             Err(refusal) => return Err(refusal),
         }

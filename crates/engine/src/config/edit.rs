@@ -1,7 +1,10 @@
-//! Changing one setting in a file.
+//! Changes one setting in a file.
 //!
-//! Invariants: everything else in the file, comments and order included, stays as it is; the file is written only if
-//! the result is valid as a whole; a reader sees the old file or the new one; two changes at once are both kept.
+//! Invariants:
+//! - Everything else in the file stays as it is, including comments and order.
+//! - The file is written only if the result is valid as a whole.
+//! - A reader sees the old file or the new one.
+//! - Two concurrent changes are both kept.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +15,7 @@ use toml_edit::{Array, DocumentMut, Item, Table, TableLike, value};
 use super::keys::{Kind, Value};
 use super::{Config, ConfigError, Document, Origin, does_not_fit, require_key};
 
-/// Sets `key` to what was typed, in this file, which is made if it is not there. Says what was set.
+/// Sets `key` to the typed text in this file, which is created if missing. Returns the value.
 pub fn set(path: &Path, key: &str, text: &str) -> Result<Value, ConfigError> {
     let known = require_key(key)?;
     let at = || Origin::File {
@@ -24,7 +27,7 @@ pub fn set(path: &Path, key: &str, text: &str) -> Result<Value, ConfigError> {
         .from_text(text)
         .map_err(|misfit| does_not_fit(misfit, key.to_owned(), at()))?;
     let item = match (&checked, known.kind) {
-        // As it was typed: `10m` says more than 600.
+        // As typed: `10m` is clearer than 600.
         (Value::Int(_), Kind::Seconds { .. }) if !text.bytes().all(|b| b.is_ascii_digit()) => value(text),
         (Value::Int(number), _) => value(i64::try_from(*number).unwrap_or(i64::MAX)),
         (Value::Dollars(usd), _) => match i64::try_from(usd.0 / 1_000_000) {
@@ -74,7 +77,7 @@ pub fn set(path: &Path, key: &str, text: &str) -> Result<Value, ConfigError> {
         found: "something else".to_owned(),
     })?;
     if is_new {
-        // At the very end: what stands behind the last table, comments mostly, belongs to that one.
+        // At the very end: text after the last table, mostly comments, belongs to that table.
         let behind = document.trailing().as_str().unwrap_or_default().to_owned();
         if let Some(table) = find(document.as_table_mut(), header) {
             table.set_position(Some(isize::MAX));
@@ -94,13 +97,13 @@ pub fn set(path: &Path, key: &str, text: &str) -> Result<Value, ConfigError> {
     Ok(checked)
 }
 
-/// The table of that name, if it has a header of its own or could have one.
+/// Returns the table of that name, if it has its own header or could have one.
 fn find<'t>(root: &'t mut Table, name: &str) -> Option<&'t mut Table> {
     name.split('.')
         .try_fold(root, |table, part| table.get_mut(part)?.as_table_mut())
 }
 
-/// Puts the item at the end of the path, making tables on the way; fails with the part that is no table.
+/// Puts the item at the end of the path and creates missing tables. Fails with the part that is not a table.
 fn put(root: &mut dyn TableLike, key: &str, item: Item) -> Result<(), String> {
     let mut table = root;
     let mut done = String::new();
@@ -109,7 +112,7 @@ fn put(root: &mut dyn TableLike, key: &str, item: Item) -> Result<(), String> {
         if parts.peek().is_none() {
             match (table.get_mut(part).and_then(Item::as_value_mut), item.as_value()) {
                 (Some(old), Some(new)) => {
-                    // The comment behind the old value stays.
+                    // The comment after the old value stays.
                     let decor = old.decor().clone();
                     *old = new.clone();
                     *old.decor_mut() = decor;
@@ -126,7 +129,7 @@ fn put(root: &mut dyn TableLike, key: &str, item: Item) -> Result<(), String> {
         done.push_str(part);
         let inner = table.entry(part).or_insert_with(|| {
             let mut table = Table::new();
-            // No header of its own while only tables lie in it.
+            // No header while it contains only tables.
             table.set_implicit(true);
             Item::Table(table)
         });

@@ -1,15 +1,18 @@
-//! TODO header
+//! Rules of `worktree.files`: the untracked files that a new worktree gets from the main checkout, and how it gets
+//! them.
+//!
+//! Format: `<pattern> = copy|hardlink|symlink`; without a word it is `copy`.
 
 use jit_core::model::glob::Pattern;
 
-/// How a file or folder gets there.
+/// The way a file or folder gets into a new worktree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// Bytes of its own; shared until changed where the file system can do that.
+    /// Its own bytes; shared until changed if the file system supports that.
     Copy,
     /// The same file under a second name: a change in one is a change in both.
     HardLink,
-    /// A link to the main checkout's.
+    /// A symbolic link to the main checkout's file.
     SymLink,
 }
 
@@ -21,7 +24,7 @@ impl How {
     ];
 }
 
-/// `node_modules = symlink`; `copy` when nothing is said.
+/// Parses a rule such as `node_modules = symlink`; the default is `copy`.
 pub fn rule(text: &str) -> Result<(Pattern, How), String> {
     let (pattern, how) = text.rsplit_once('=').unwrap_or((text, "copy"));
     let how = how.trim();

@@ -1,7 +1,7 @@
-//! Every setting there is: its name, what it may hold, and what it is when nobody says anything.
+//! All settings: their names, allowed values and defaults.
 //!
-//! Invariant: a value exists only after it was checked against its key, whichever file, variable or command line it
-//! came from; all of them pass [`Key::from_toml`] or [`Key::from_text`].
+//! Invariant: a value exists only after it was checked against its key, whatever file, variable or command line it
+//! came from. All of them pass [`Key::from_toml`] or [`Key::from_text`].
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::duration::{self, format_secs};
 
-/// What a key may hold.
+/// The values that a key accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// One of these words.
@@ -30,12 +30,12 @@ pub enum Kind {
         min: u64,
         max: u64,
     },
-    /// An amount of dollars, with cents and less if need be.
+    /// An amount of dollars, down to a millionth.
     Dollars,
     Flag,
-    /// A list of rules about paths, the first that matches counts: `docs/** = global`.
+    /// A list of rules about paths; the first match counts: `docs/** = global`.
     ScopeRules,
-    /// A list of agent types, each perhaps with the scope of its locks: `release-manager = global`.
+    /// A list of agent types, each with an optional scope of its locks: `release-manager = global`.
     AgentTypes,
     /// A text with words in braces.
     Template,
@@ -43,23 +43,23 @@ pub enum Kind {
     Commands,
     /// A list of words: arguments, tools.
     Words,
-    /// A list of files, each perhaps with how it is brought: `node_modules = symlink`.
+    /// A list of files, each with an optional way to provide it: `node_modules = symlink`.
     FileRules,
     /// A list of patterns of paths: `*.env`.
     Patterns,
     /// A list of branch names.
     Branches,
-    /// A list of rules about paths that do not merge, the first that matches counts: `docs/** = union`.
+    /// A list of rules about paths that do not merge; the first match counts: `docs/** = union`.
     MergeRules,
-    /// A list of tools an agent may use, each perhaps with what it may do: `Bash(git add *)`.
+    /// A list of tools an agent may use, each with an optional limit: `Bash(git add *)`.
     ToolRules,
-    /// A list of what models cost: `gpt-5* = 1.25 / 0.125 / 10`.
+    /// A list of model prices: `gpt-5* = 1.25 / 0.125 / 10`.
     Prices,
     /// A list of agent kinds.
     AgentKinds,
-    /// A word for an account, or nothing.
+    /// A word for an account, or empty.
     Account,
-    /// An address that begins with `http://` or `https://`, or nothing.
+    /// An address that begins with `http://` or `https://`, or empty.
     Url,
     /// A list of some of these words.
     Choices(&'static [&'static str]),
@@ -78,7 +78,7 @@ pub enum Value {
     List(Vec<String>),
 }
 
-/// As it would stand in a TOML file.
+/// Formats the value as in a TOML file.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -120,17 +120,17 @@ pub struct Key {
     pub name: &'static str,
     pub kind: Kind,
     default: Default,
-    /// One line for people.
+    /// One line of help for people.
     pub help: &'static str,
 }
 
 const DAY: u64 = 86_400;
 const YEAR: u64 = 365 * DAY;
-/// A dollar, as it is counted.
+/// One dollar, in millionths.
 const MICRO: u64 = 1_000_000;
-/// More dollars than anybody means.
+/// The largest amount of dollars.
 const MOST_DOLLARS: u64 = 1_000_000_000;
-/// Tokens, turns.
+/// An amount of tokens or turns.
 const AMOUNT: Kind = Kind::Count {
     min: 0,
     max: 1_000_000_000_000,
@@ -593,7 +593,7 @@ pub const KEYS: &[Key] = &[
     },
 ];
 
-/// Built-in leases by issue type and holder kind; the type `default` stands for every other one.
+/// Built-in lease lengths by issue type and holder kind; the type `default` stands for every other one.
 pub const TTL_DEFAULTS: &[(&str, &str, u64)] = &[
     ("activity", "agent", 3_600),
     ("activity", "human", 8 * 3_600),
@@ -602,7 +602,7 @@ pub const TTL_DEFAULTS: &[(&str, &str, u64)] = &[
     ("task", "human", 4 * 3_600),
 ];
 
-/// Where leases by issue type and holder kind stand: `coordination.ttl.<type>.<kind>`.
+/// The table of lease lengths by issue type and holder kind: `coordination.ttl.<type>.<kind>`.
 pub const TTL_TABLE: &str = "coordination.ttl";
 
 /// Stands for all keys of [`TTL_TABLE`].
@@ -613,7 +613,7 @@ const TTL_KEY: Key = Key {
     help: "how long a lease lasts, by issue type and holder kind",
 };
 
-/// The key with this name, `coordination.ttl.<type>.<kind>` included.
+/// Returns the key with this name, `coordination.ttl.<type>.<kind>` included.
 pub fn find(name: &str) -> Option<&'static Key> {
     if let Some((issue_type, holder)) = ttl_parts(name) {
         return (is_word(issue_type) && is_word(holder)).then_some(&TTL_KEY);
@@ -621,12 +621,12 @@ pub fn find(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.name == name)
 }
 
-/// Issue type and holder kind in the name of a key of the table of leases.
+/// Returns issue type and holder kind in the name of a key of the lease table.
 pub fn ttl_parts(name: &str) -> Option<(&str, &str)> {
     name.strip_prefix(TTL_TABLE)?.strip_prefix('.')?.split_once('.')
 }
 
-/// Whether other keys lie below this name.
+/// Returns whether there are keys below this name.
 pub fn is_section(name: &str) -> bool {
     let below = |key: &str| key.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
     name == TTL_TABLE
@@ -634,12 +634,12 @@ pub fn is_section(name: &str) -> bool {
         || KEYS.iter().any(|key| below(key.name))
 }
 
-/// The types of a chain, outermost first.
+/// Returns the types of a chain, outermost first.
 pub fn chain(text: &str) -> Vec<String> {
     text.split('>').map(|word| word.trim().to_owned()).collect()
 }
 
-/// The pattern and the scope of a rule.
+/// Returns the pattern and the scope of a rule.
 pub fn scope_rule(text: &str) -> Result<(Pattern, LockScope), String> {
     let (pattern, scope) = text.rsplit_once('=').ok_or("a rule is <pattern> = <scope>")?;
     let pattern = Pattern::parse(pattern.trim()).map_err(|e| e.to_string())?;
@@ -647,7 +647,7 @@ pub fn scope_rule(text: &str) -> Result<(Pattern, LockScope), String> {
     Ok((pattern, scope))
 }
 
-/// An agent type and the scope of its locks: global unless said otherwise.
+/// Returns an agent type and the scope of its locks; global is the default.
 pub fn agent_type(text: &str) -> Option<(String, LockScope)> {
     let (name, scope) = text.split_once('=').unwrap_or((text, "global"));
     let name = name.trim();
@@ -682,7 +682,7 @@ impl Kind {
     }
 }
 
-/// What a notification can be posted to.
+/// Returns whether a notification can be posted to this address.
 fn is_address(text: &str) -> bool {
     let rest = text
         .strip_prefix("https://")
@@ -692,7 +692,7 @@ fn is_address(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_graphic())
 }
 
-/// A lower-case word, as types and kinds are.
+/// Returns whether this is a lower-case word, as types and kinds are.
 pub fn is_word(text: &str) -> bool {
     text.bytes().next().is_some_and(|b| b.is_ascii_lowercase())
         && text
@@ -700,7 +700,7 @@ pub fn is_word(text: &str) -> bool {
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
 }
 
-/// The known name most like this one, if any is like it.
+/// Returns the most similar known name, if one is similar enough.
 pub fn nearest(name: &str) -> Option<String> {
     let last = |text: &str| text.rsplit('.').next().unwrap_or(text).to_owned();
     let sections = KEYS.iter().filter_map(|key| Some(key.name.split_once('.')?.0));
@@ -715,7 +715,7 @@ pub fn nearest(name: &str) -> Option<String> {
         .chain(ttl);
     known
         .map(|known| {
-            // The right word in the wrong section is the likelier mistake.
+            // The right word in the wrong section is the more likely mistake.
             let whole = distance(name, &known);
             let word = distance(&last(name), &last(&known)) + 1;
             (whole.min(word), known)
@@ -725,7 +725,8 @@ pub fn nearest(name: &str) -> Option<String> {
         .map(|(_, known)| known)
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours between two texts; long texts are not worth it.
+/// Counts insertions, deletions, replacements and swaps of neighbors between two texts. Only the first 64 characters
+/// are compared.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
     let mut before: Vec<usize> = Vec::new();
@@ -745,7 +746,7 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// An amount as people write it, to the last digit: `10`, `2.50`.
+/// Parses an amount as people write it, exactly: `10`, `2.50`.
 fn dollars(text: &str) -> Option<Usd> {
     let (whole, part) = text.trim().split_once('.').unwrap_or((text.trim(), "0"));
     let plain = |digits: &str| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
@@ -758,12 +759,12 @@ fn dollars(text: &str) -> Option<Usd> {
     (micro <= MOST_DOLLARS * MICRO).then_some(Usd(micro))
 }
 
-/// Why a value does not fit its key.
+/// The reason why a value does not fit its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Misfit {
     /// Another type was expected.
     Type { expected: String, found: &'static str },
-    /// The right type, but not a value that may stand here.
+    /// The right type, but not an accepted value.
     Value(String),
 }
 
@@ -780,7 +781,7 @@ impl Key {
         }
     }
 
-    /// What the key takes, for people.
+    /// Returns the accepted values, for messages.
     pub fn expected(&self) -> String {
         match self.kind {
             Kind::Word(words) => format!("one of {}", words.join(", ")),
@@ -808,7 +809,7 @@ impl Key {
         }
     }
 
-    /// The value of this key in a TOML document.
+    /// Returns the value of this key in a TOML document.
     pub fn from_toml(&self, value: &DeValue<'_>) -> Result<Value, Misfit> {
         match (self.kind, value) {
             (Kind::Word(_) | Kind::Seconds { .. }, DeValue::String(text)) => self.scalar(text),
@@ -836,8 +837,8 @@ impl Key {
         }
     }
 
-    /// The value of this key as typed on a command line or set in a variable. Lists are separated by commas, or
-    /// written as in TOML.
+    /// Returns the value of this key as typed on a command line or set in a variable. Lists are separated by commas,
+    /// or written as in TOML.
     pub fn from_text(&self, text: &str) -> Result<Value, Misfit> {
         match self.kind {
             Kind::Word(_) | Kind::Seconds { .. } | Kind::Percent | Kind::Count { .. } | Kind::Dollars => {
@@ -976,7 +977,7 @@ impl Key {
     }
 }
 
-/// What can be told of.
+/// The classes of notifications.
 pub const CLASSES: &[&str] = &["needs_person", "failed", "budget", "parked", "landed", "finished"];
 
 #[cfg(test)]

@@ -5,11 +5,11 @@
 //! are separated by `__` too).
 //!
 //! Invariants:
-//! - what [`Config::show`] says is what happens: every decision reads the same table that is shown;
-//! - a key nobody knows, a wrong type or a value out of range is an error with file, line and key, or variable;
-//! - what restrains agents is loosened by no variable of an agent ([`Config::restrain`]);
-//! - no lease of the table is longer than `coordination.max_ttl_secs`: one that somebody set is an error, a built-in
-//!   one is lowered (and shown so).
+//! - Every decision reads the same table that [`Config::show`] shows.
+//! - An unknown key, a wrong type or a value out of range is an error with file, line and key, or variable.
+//! - A variable of an agent cannot loosen a setting that restrains agents ([`Config::restrain`]).
+//! - No lease of the table is longer than `coordination.max_ttl_secs`. A configured longer one is an error; a
+//!   built-in longer one is lowered, and shown lowered.
 //!
 //! Limitations: variables cannot name issue types with upper-case letters or dashes.
 
@@ -43,7 +43,8 @@ pub use edit::set;
 
 const PREFIX: &str = "JIT_CONFIG_";
 
-/// What restrains agents, with its values from the loosest on; one that is not listed is stricter than those.
+/// The settings that restrain agents, with their values from the loosest on. An unlisted value is stricter than the
+/// listed ones.
 const RESTRAINTS: &[(&str, &[&str])] = &[
     ("agents.may_force_evict", &["true"]),
     ("agents.may_pass_gates", &["true"]),
@@ -52,14 +53,14 @@ const RESTRAINTS: &[(&str, &[&str])] = &[
     ("worktree.mode", &["off"]),
 ];
 
-/// How strict a setting is, by its values from the loosest on.
+/// Returns the strictness of a setting, given its values from the loosest on.
 fn strictness(values: &[&str], setting: &Setting) -> usize {
     let value = setting.value.to_string();
     let place = values.iter().position(|one| *one == value.trim_matches('"'));
     place.unwrap_or(values.len())
 }
 
-/// The key that a variable is about.
+/// Returns the key that a variable sets.
 fn key_of(variable: &str) -> Option<String> {
     Some(
         variable
@@ -69,7 +70,7 @@ fn key_of(variable: &str) -> Option<String> {
     )
 }
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     Default,
@@ -121,7 +122,7 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// The file that has to be mended, with line and column where they are known.
+    /// Returns the file to repair, with line and column if they are known.
     pub fn file(&self) -> Option<(&Path, Option<(usize, usize)>)> {
         match self {
             Self::Read { file, .. } | Self::Write { file, .. } => Some((file, None)),
@@ -137,7 +138,7 @@ impl ConfigError {
     }
 }
 
-/// Where a mistake is.
+/// Returns the location of a mistake.
 fn spot(at: &Origin) -> String {
     match at {
         Origin::File { column, .. } => format!("{at}, column {column}"),
@@ -156,7 +157,7 @@ pub enum Mode {
     Off,
 }
 
-/// What is done about commits whose lease has ended when they are pushed.
+/// The reaction to a push of commits whose lease has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrePush {
     Report,
@@ -164,10 +165,10 @@ pub enum PrePush {
     Off,
 }
 
-/// How a unit's commits come to the target.
+/// The way a unit's commits get to the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strategy {
-    /// Forward where that is possible, else a merge.
+    /// Fast-forward if possible, else a merge.
     Auto,
     FastForward,
     Merge,
@@ -189,11 +190,11 @@ pub struct Merging {
     pub wait: Duration,
 }
 
-/// The section `[dispatch]`. What may be any amount is `None`.
+/// The section `[dispatch]`. An unlimited amount is `None`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dispatching {
     pub agent: String,
-    /// Empty where the agent has one account.
+    /// Empty if the agent has one account.
     pub account: String,
     pub command: Vec<String>,
     pub permission_mode: String,
@@ -226,20 +227,20 @@ pub struct Notifying {
     pub timeout: Duration,
 }
 
-/// One setting as it stands.
+/// One setting with its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     pub value: Value,
     pub origin: Origin,
 }
 
-/// Everything that was configured, checked.
+/// All settings, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     settings: BTreeMap<String, Setting>,
 }
 
-/// What the layers are read from, as plain values.
+/// The sources of the layers, as plain values.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
     pub user: Option<PathBuf>,
@@ -248,7 +249,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// The real ones for this place.
+    /// Returns the real sources for this place.
     pub fn from_process(place: &Place) -> Self {
         let ours = |name: &OsString| name.as_encoded_bytes().starts_with(PREFIX.as_bytes());
         Self {
@@ -258,7 +259,7 @@ impl Sources {
         }
     }
 
-    /// Without the variables about what restrains agents.
+    /// Removes the variables for settings that restrain agents.
     #[must_use]
     pub fn without_restraints(mut self) -> Self {
         let restrains = |name: &str| {
@@ -270,7 +271,7 @@ impl Sources {
         self
     }
 
-    /// The person's alone, for what a repository has no say in.
+    /// Removes the repository's file, for settings that only the user may decide.
     #[must_use]
     pub fn without_repository(self) -> Self {
         Self {
@@ -311,7 +312,7 @@ impl Config {
         config.read_variables(sources)
     }
 
-    /// The same with what is committed in the place of the repository's file.
+    /// Loads the layers with a committed file instead of the repository's file.
     pub fn load_committed(sources: &Sources, name: &Path, bytes: &[u8]) -> Result<Self, ConfigError> {
         let mut config = Self::default();
         if let Some(file) = &sources.user {
@@ -347,7 +348,7 @@ impl Config {
         Ok(self)
     }
 
-    /// As much of it as can be read: for those who are there to say what is wrong, and for those who mend it.
+    /// Loads as much as can be read, for commands that report or repair mistakes in the settings.
     pub fn load_despite(sources: &Sources) -> (Self, Option<ConfigError>) {
         let error = match Self::load(sources) {
             Ok(config) => return (config, None),
@@ -360,14 +361,14 @@ impl Config {
         (Self::load(&without).unwrap_or_default(), Some(error))
     }
 
-    /// Whether a variable says something about what restrains agents.
+    /// Returns whether a variable sets one of the settings that restrain agents.
     pub fn has_restraint_of_variable(&self) -> bool {
         let of_variable = |key: &'static str| matches!(self.setting(key).origin, Origin::Env { .. });
         RESTRAINTS.iter().any(|(key, _)| of_variable(key))
     }
 
-    /// For an agent: it can set variables as it likes, so they count where they are stricter than the files. Says which do not,
-    /// and what counts instead.
+    /// Restrains an agent. It can set any variable, so variables count only if they are stricter than the files.
+    /// Returns messages about those that do not count, with the value that counts instead.
     pub fn restrain(&mut self, sources: &Sources) -> Vec<String> {
         let (files, _) = Self::load_despite(&sources.clone().without_restraints());
         let mut said = Vec::new();
@@ -391,7 +392,8 @@ impl Config {
         said
     }
 
-    /// For an agent: where the other is stricter about leases, that counts. Says what does not, and what counts instead.
+    /// Restrains an agent: the stricter setting about leases counts. Returns messages about values that do not count,
+    /// with the value that counts instead.
     pub fn tighten_leases(&mut self, other: &Self) -> Vec<String> {
         let mut said = Vec::new();
         let about_leases = RESTRAINTS.iter().filter(|(key, _)| key.starts_with("worktree."));
@@ -408,7 +410,7 @@ impl Config {
         said
     }
 
-    /// What this file alone means, over the defaults.
+    /// Checks this file alone, on top of the defaults.
     fn check(file: &Path, text: &str) -> Result<(), ConfigError> {
         let mut config = Self::default();
         config.read_file(file, text.as_bytes())?;
@@ -448,7 +450,7 @@ impl Config {
         prefix: &str,
         table: &DeTable<'_>,
     ) -> Result<(), ConfigError> {
-        // In the order of the file, so that the first mistake is the one that is named.
+        // In the order of the file, so that the first mistake is reported.
         let mut entries: Vec<(&Spanned<_>, &Spanned<DeValue<'_>>)> = table.iter().collect();
         entries.sort_by_key(|(name, _)| name.span().start);
         for (name, value) in entries {
@@ -510,7 +512,7 @@ impl Config {
         self.settings.insert(key, Setting { value, origin });
     }
 
-    /// What can only be judged when all layers are known.
+    /// Checks rules that need all layers.
     fn finish(&mut self) -> Result<(), ConfigError> {
         let max = self.max_ttl_secs();
         let max_origin = self.setting("coordination.max_ttl_secs").origin.clone();
@@ -548,7 +550,7 @@ impl Config {
         Ok(())
     }
 
-    /// Every key with its value and where it comes from, in the order of the names.
+    /// Returns every key with its value and origin, in the order of the names.
     pub fn show(&self) -> impl Iterator<Item = (&str, &Setting)> {
         self.settings.iter().map(|(key, setting)| (key.as_str(), setting))
     }
@@ -609,7 +611,7 @@ impl Config {
         self.int("coordination.lock_timeout_secs")
     }
 
-    /// How long a lease lasts that nobody gave a length: by issue type and holder kind, else by holder kind, else the
+    /// Returns the default length of a lease: by issue type and holder kind, else by holder kind, else the general
     /// default (B5).
     pub fn ttl_secs(&self, issue_type: Option<&str>, holder_kind: &str) -> u64 {
         let find = |issue_type: &str| match self
@@ -628,7 +630,7 @@ impl Config {
             .unwrap_or_else(|| self.default_ttl_secs())
     }
 
-    /// The same, as the rules that decisions are made by.
+    /// Returns the same as rules for decisions.
     pub fn ttl_policy(&self) -> TtlPolicy {
         let mut rules = Vec::new();
         for (name, setting) in &self.settings {
@@ -655,37 +657,37 @@ impl Config {
         self.flag("global_operations.require_main_history")
     }
 
-    /// Empty means the default branch that was detected.
+    /// Empty means the detected default branch.
     pub fn allowed_branches(&self) -> &[String] {
         self.list("global_operations.allowed_branches")
     }
 
-    /// Ignored files that count as work.
+    /// Returns the patterns of ignored files that count as work.
     pub fn rescue_ignored(&self) -> &[String] {
         self.list("rescue.ignored")
     }
 
-    /// How long the trash is kept at least.
+    /// Returns the days for which the trash is kept at least.
     pub fn rescue_keep_days(&self) -> u64 {
         self.int("rescue.keep_days")
     }
 
-    /// Kinds of agent ids besides the built-in ones.
+    /// Returns the kinds of agent ids besides the built-in ones.
     pub fn agent_kinds(&self) -> &[String] {
         self.list("agents.kinds")
     }
 
-    /// What happens when an agent writes into another checkout.
+    /// Returns the reaction to an agent's write into another checkout.
     pub fn outside_worktree(&self) -> Guard {
         Guard::of(self.word("hooks.outside_worktree"))
     }
 
-    /// What happens when an agent uses the shared stash.
+    /// Returns the reaction to an agent's use of the shared stash.
     pub fn stash(&self) -> Guard {
         Guard::of(self.word("hooks.stash"))
     }
 
-    /// What happens when an agent's git command would take something from another's branch.
+    /// Returns the reaction to an agent's git command that would damage another agent's branch.
     pub fn destructive_git(&self) -> Guard {
         Guard::of(self.word("hooks.destructive_git"))
     }
@@ -694,8 +696,8 @@ impl Config {
         self.flag("agents.may_force_evict")
     }
 
-    /// Whether agents may approve commands. What the repository's own file says about that does not count: nothing
-    /// that comes with a repository has a part in approving what else comes with it.
+    /// Returns whether agents may approve commands. The repository's own file does not count: no part of a repository
+    /// may help to approve its other parts.
     pub fn may_trust(&self, repository: Option<&Path>) -> bool {
         let own = match &self.setting("agents.may_trust").origin {
             Origin::File { file, .. } => Some(&**file) == repository,
@@ -704,13 +706,13 @@ impl Config {
         self.flag("agents.may_trust") && !own
     }
 
-    /// What dispatched agents may do when they would ask a person. Ask a configuration without the repository's own file
-    /// ([`Sources::without_repository`]): nothing that comes with a repository has a part in that.
+    /// Returns the rules for actions of dispatched agents that would otherwise need a person. Use a configuration
+    /// without the repository's own file ([`Sources::without_repository`]): a repository may not decide this.
     pub fn dispatch_allow(&self) -> &[String] {
         self.list("dispatch.allow")
     }
 
-    /// The settings that decisions follow. Gates that types require stand elsewhere.
+    /// Returns the settings that decisions follow. Gates that types require are added elsewhere.
     pub fn policy(&self) -> Policy {
         Policy {
             ttl: self.ttl_policy(),
@@ -743,7 +745,7 @@ impl Config {
         }
     }
 
-    /// Where locks count: own rules first, then the built-in ones.
+    /// Returns the rules for the scope of locks: own rules first, then the built-in ones.
     pub fn lock_rules(&self) -> ScopeRules {
         let own = self.list("locks.rules").iter();
         let own = own.filter_map(|text| keys::scope_rule(text).ok());
@@ -753,12 +755,12 @@ impl Config {
         all
     }
 
-    /// Where a new unit's worktree is made.
+    /// Returns the template for the path of a new unit's worktree.
     pub fn worktree_path(&self) -> &str {
         self.text("worktree.path")
     }
 
-    /// The branch of a new unit.
+    /// Returns the template for the branch of a new unit.
     pub fn worktree_branch(&self) -> &str {
         self.text("worktree.branch")
     }
@@ -783,7 +785,7 @@ impl Config {
         self.flag("worktree.submodules")
     }
 
-    /// What a new worktree gets from the main checkout, and how.
+    /// Returns the files that a new worktree gets from the main checkout, and how.
     pub fn shared_files(&self) -> Vec<(Pattern, How)> {
         let rules = self.list("worktree.files").iter();
         rules
@@ -798,7 +800,7 @@ impl Config {
         }
     }
 
-    /// How units go to their target.
+    /// Returns how units land on their target.
     pub fn merging(&self) -> Merging {
         let size = |key: &'static str| usize::try_from(self.int(key)).unwrap_or(usize::MAX);
         let rules = self.list("merge.resolve");
@@ -821,7 +823,7 @@ impl Config {
         }
     }
 
-    /// How agents are started.
+    /// Returns how agents are started.
     pub fn dispatching(&self) -> Dispatching {
         let amount = |key: &'static str| Some(self.int(key)).filter(|amount| *amount > 0);
         let dollars = |key: &'static str| Some(self.dollars(key)).filter(|usd| usd.0 > 0);
@@ -855,8 +857,8 @@ impl Config {
         }
     }
 
-    /// Whom to tell. To be asked of the person's own settings ([`Sources::without_repository`]): what comes with a
-    /// repository starts no program and posts nothing anywhere.
+    /// Returns the recipients of notifications. Use the user's own settings ([`Sources::without_repository`]): a
+    /// repository may start no program and post nothing.
     pub fn notifying(&self) -> Notifying {
         Notifying {
             command: self.list("notify.command").to_vec(),
@@ -866,7 +868,7 @@ impl Config {
         }
     }
 
-    /// A session without a sign of life for so long is stale.
+    /// Returns the time without a heartbeat after which a session is stale.
     pub fn stale_after_ms(&self) -> i64 {
         let secs = self
             .heartbeat_interval_secs()
@@ -874,13 +876,13 @@ impl Config {
         i64::try_from(secs.saturating_mul(1000)).unwrap_or(i64::MAX)
     }
 
-    /// Types of agents besides the built-in ones, with the scope of their locks.
+    /// Returns the types of agents besides the built-in ones, with the scope of their locks.
     pub fn agent_types(&self) -> Vec<(String, LockScope)> {
         let types = self.list("sessions.types").iter();
         types.filter_map(|text| keys::agent_type(text)).collect()
     }
 
-    /// Every fixed key has a setting from the start, of the type its key demands.
+    /// Returns a setting. Every fixed key has one from the start, of the type its key demands.
     fn setting(&self, key: &'static str) -> &Setting {
         match self.settings.get(key) {
             Some(setting) => setting,
@@ -940,7 +942,7 @@ impl Document<'_> {
     }
 }
 
-/// Line and column of a byte, from one.
+/// Returns line and column of a byte, counted from one.
 fn position(text: &[u8], offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let start = before
@@ -966,7 +968,7 @@ fn does_not_fit(misfit: Misfit, key: String, at: Origin) -> ConfigError {
     }
 }
 
-/// The key with this name, or an error that names the nearest one.
+/// Returns the key with this name, or an error that names the nearest one.
 fn require_key(name: &str) -> Result<&'static Key, ConfigError> {
     keys::find(name).ok_or_else(|| ConfigError::NoSuchKey {
         key: name.to_owned(),

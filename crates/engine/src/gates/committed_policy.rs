@@ -1,15 +1,17 @@
-//! What binds agents: gates and rights as they are committed, and not only as the tree has them (E6).
+//! The policy that binds agents: gates and rights as they are committed, not only as the tree has them (E6).
 //!
 //! What must hold:
 //!
-//! - what an agent wrote into a file gives it no right, opens no lease of others and takes no gate away before it is committed
-//!   where it stands and on the target; a gate that is defined differently there has not passed before it is the same everywhere;
-//! - which branch is the target is not for the tree alone to say: what is committed names it too, and the log for a unit;
-//! - a file can bind more than what is committed: gates that are only in the tree count as well;
-//! - git is asked only where an agent wants something that this decides, and about leases only where the tree is lenient.
+//! - A file that an agent wrote gives it no right, opens no lease of others and removes no gate. The change counts
+//!   once it is committed here and on the target. A gate that is defined differently there does not pass until both
+//!   definitions are equal.
+//! - The tree alone does not name the target branch. The committed settings name it too, and the log for a unit.
+//! - A file can bind more than the committed one: gates that are only in the tree count too.
+//! - Git is asked only if an agent wants something that this policy decides; about leases only if the tree is
+//!   lenient.
 //!
-//! Limitations: as everywhere, this is a guard rail. The user's own file of settings counts as the user's. A tree that is
-//! strict about leases is taken at its word, though strict-explicit be committed.
+//! Limitations: this is a guard rail, not a security boundary. The user's own settings file counts as the user's. A
+//! tree that is strict about leases is trusted, even if strict-explicit is committed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -29,8 +31,8 @@ use crate::refusals::refuse;
 const CONFIG: &str = ".jit/config.toml";
 const REGISTRY: &str = ".jit/gates/registry.json";
 
-/// The settings, with the gates that types of issues require in this worktree; for what an agent does (`by_agent`),
-/// also those that they require where it is committed.
+/// Returns the settings with the gates that issue types require in this worktree. For an agent's action (`by_agent`)
+/// it adds the gates of the commits that bind.
 pub(crate) fn policy_with_gates(cx: &Context, by_agent: bool) -> Outcome<Policy> {
     let mut policy = cx.policy.clone();
     if let Some(jit) = &cx.place.local_jit {
@@ -45,7 +47,7 @@ pub(crate) fn policy_with_gates(cx: &Context, by_agent: bool) -> Outcome<Policy>
     Ok(policy)
 }
 
-/// Takes the rights away from agents that are not committed, and that no setting of the user gives.
+/// Removes rights from agents that are neither committed nor given by a setting of the user.
 pub(crate) fn bind_rights(cx: &Context, policy: &mut Policy) -> Outcome<()> {
     if !policy.agents_may_pass_gates && !policy.agents_may_evict {
         return Ok(());
@@ -58,14 +60,14 @@ pub(crate) fn bind_rights(cx: &Context, policy: &mut Policy) -> Outcome<()> {
     Ok(())
 }
 
-/// Takes from an agent what leave to do without leases is not committed, and no setting of the user gives.
+/// Removes an agent's permission to work without leases, unless it is committed or given by a setting of the user.
 pub(crate) fn bind_leases(cx: &mut Context) {
     if !matches!(cx.policy.enforce, Enforce::Warn | Enforce::Off)
         || crate::context::calling_agent::asking_agent(cx).is_none()
     {
         return;
     }
-    // Where it cannot be read what is committed, nothing is lenient.
+    // If the committed settings cannot be read, nothing is lenient.
     let committed = committed_settings(cx);
     for config in committed.unwrap_or_else(|_| vec![Config::default()]) {
         let said = cx.config.tighten_leases(&config);
@@ -74,7 +76,7 @@ pub(crate) fn bind_leases(cx: &mut Context) {
     cx.policy = cx.config.policy();
 }
 
-/// The settings with what is committed in the place of the tree's file, for each commit that binds.
+/// Returns, for each commit that binds, the settings with the committed file instead of the tree's.
 fn committed_settings(cx: &Context) -> Outcome<Vec<Config>> {
     let sources = sources(cx);
     let commits = commits_that_bind(cx)?;
@@ -95,7 +97,7 @@ fn settings_at(cx: &Context, sources: &Sources, commit: &str) -> Outcome<Config>
     config.map_err(|e| refuse(Code::Config, e))
 }
 
-/// What settings are read from: for an agent, without variables about what restrains it.
+/// Returns the sources of settings: for an agent, without the variables that would loosen its restraints.
 pub(crate) fn sources(cx: &Context) -> Sources {
     let sources = Sources::from_process(&cx.place);
     match crate::context::calling_agent::asking_agent(cx) {
@@ -104,7 +106,7 @@ pub(crate) fn sources(cx: &Context) -> Sources {
     }
 }
 
-/// The different registries that these commits have.
+/// Returns the different registries of these commits.
 fn committed_gates(cx: &Context, commits: &BTreeSet<String>) -> Outcome<Vec<Registry>> {
     let mut blobs = BTreeSet::new();
     for commit in commits {
@@ -114,7 +116,7 @@ fn committed_gates(cx: &Context, commits: &BTreeSet<String>) -> Outcome<Vec<Regi
     blobs.iter().map(read).collect()
 }
 
-/// The gates that are committed where this worktree stands.
+/// Returns the gates that are committed at this worktree's HEAD.
 pub(crate) fn gates_of_head(cx: &Context) -> Outcome<Registry> {
     if cx.place.git_dir.is_none() {
         return Ok(Registry::default());
@@ -127,7 +129,7 @@ fn gates_at(cx: &Context, commit: &str) -> Outcome<Registry> {
     Ok(found.into_iter().next().unwrap_or_default())
 }
 
-/// What brings these gates into this tree as they are where they bind.
+/// Returns the commands that bring the binding definitions of these gates into this tree.
 pub(crate) fn ways_to_gates(cx: &Context, here: &Registry, names: &[String]) -> Outcome<Vec<String>> {
     let head = gates_of_head(cx)?;
     let differs = |a: &Registry, b: &Registry| {
@@ -152,9 +154,9 @@ pub(crate) fn ways_to_gates(cx: &Context, here: &Registry, names: &[String]) -> 
     Ok(ways)
 }
 
-/// Where this worktree stands, and where work goes to: by the log for a unit, by the tree's settings, by those that are
-/// committed, and whatever they say. None of them need be there yet. Of branches that settings name each one counts:
-/// which of them exist is for an agent to change.
+/// Returns the commits that bind: this worktree's HEAD, the default branch, and the targets. Targets come from the
+/// log for a unit, from the tree's settings and from the committed ones. A target need not exist yet. Every branch
+/// that the settings name counts, because an agent can change which of them exist.
 fn commits_that_bind(cx: &Context) -> Outcome<BTreeSet<String>> {
     if cx.place.git_dir.is_none() {
         return Ok(BTreeSet::new());
@@ -165,7 +167,7 @@ fn commits_that_bind(cx: &Context) -> Outcome<BTreeSet<String>> {
     let mut targets = cx.config.merging().target;
     let view = cx.store.view().ok();
     let unit = view.and_then(|view| crate::units::service::find_unit(cx, &view, None).ok());
-    // Where its branch began says where it goes to, but not for ever what is required.
+    // The base of the unit's branch names its target, but does not fix the requirements for ever.
     let began = unit.as_ref().map(|unit| unit.base.clone());
     targets.extend(unit.map(|unit| unit.target));
     let sources = Sources {
@@ -173,7 +175,7 @@ fn commits_that_bind(cx: &Context) -> Outcome<BTreeSet<String>> {
         ..sources(cx)
     };
     for commit in commits.iter().chain(&began) {
-        // What cannot be read names nothing.
+        // Settings that cannot be read name no target.
         if let Ok(config) = settings_at(cx, &sources, commit) {
             targets.extend(config.merging().target);
         }
@@ -189,7 +191,7 @@ fn commits_that_bind(cx: &Context) -> Outcome<BTreeSet<String>> {
     Ok(commits)
 }
 
-/// The object of that name, if there is one.
+/// Returns the object of that name, if there is one.
 fn blob_at(cx: &Context, name: &str) -> Outcome<Option<String>> {
     own_git(cx).verify(name).map_err(failed)
 }
@@ -199,7 +201,7 @@ pub(crate) fn content(cx: &Context, blob: &str) -> Outcome<Vec<u8>> {
     git.run().map_err(failed)
 }
 
-/// On this worktree's own git folder, whose HEAD it is.
+/// Runs git in this worktree's own git folder, for its HEAD.
 fn own_git(cx: &Context) -> Git {
     Git::in_git_dir(cx.place.git_dir.as_deref().unwrap_or(&cx.place.start))
 }

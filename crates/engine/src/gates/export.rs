@@ -1,6 +1,7 @@
-//! What the trees had about gates and git had not, as `jit uninstall` leaves it behind; and back from there.
+//! Gate files that only the trees had and git did not: `jit uninstall` exports them, and `jit` imports them again.
 //!
-//! Only definitions come back. Results are there to read: what counts is in the log, which is gone.
+//! Only definitions are imported. Results are exported for reading: the log decides which result counts, and it is
+//! gone.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +14,7 @@ use super::json;
 use super::registry::Registry;
 use crate::api::gates::{Gate, GateName};
 
-/// A file of a worktree's gates as it was.
+/// A gate file of a worktree, unchanged.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct GateFile {
     pub path: String,
@@ -34,7 +35,7 @@ impl GateExport {
         }
     }
 
-    /// The gates that an exported file defines.
+    /// Returns the gates that an exported file defines.
     pub fn definitions(file: &Path, bytes: &[u8]) -> Outcome<Vec<(GateName, Gate)>> {
         let export: Self = json::decode(file, bytes)?;
         let mut all: BTreeMap<GateName, Gate> = BTreeMap::new();

@@ -1,16 +1,17 @@
 //! The processes that a command started.
 //!
-//! A process belongs to the family if it is the command itself, is in its process group, has its mark in the
-//! environment, holds the writing end of its output, was seen to belong to it before, or has a parent that does.
+//! A process belongs to the family in any of these cases: it is the command itself, it is in its process group, it
+//! has its mark in the environment, it holds the writing end of its output, it belonged to the family before, or its
+//! parent belongs.
 //!
 //! Invariants:
-//! - a process is signalled by number and start time, never by number alone; the group is signalled only while its
-//!   first member, a child of ours, has not been waited for, so that its number cannot mean another group;
-//! - this process, and what it started itself, are never part of it.
+//! - A process is signaled by pid and start time, never by pid alone. The group is signaled only while its first
+//!   member, a child of ours, has not been waited for. Until then its number cannot mean another group.
+//! - This process, and the processes it started itself, never belong to the family.
 //!
-//! Limitations: what left the group, cleared its environment, closed the output and lost its parent before anybody
-//! looked is not known. Where orphans become our children (as process 1 of a container), holding the output is no sign.
-//! Marks and pipes can be seen on Linux only. What runs as another user cannot be signalled.
+//! Limitations: a process is not found if it left the group, cleared its environment, closed the output and lost its
+//! parent before the first check. If orphans become our children (as process 1 of a container), holding the output is
+//! no sign. Marks and pipes are visible on Linux only. A process of another user cannot be signaled.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -18,23 +19,23 @@ use std::io;
 use jit_os::process::{self, Listed, ProcessRef};
 use rustix::process::{Signal, kill_process_group};
 
-/// How to know them.
+/// The signs by which members are recognized.
 #[derive(Debug)]
 pub(super) struct Family {
-    /// The command itself, as long as it has not been waited for.
+    /// The command itself, until it has been waited for.
     pub(super) command: Option<u32>,
     /// Its process group, named after the guard.
     pub(super) guard: u32,
     /// `NAME=value`, in the environment of the command.
     pub(super) mark: String,
-    /// The inode of the pipe that takes the output.
+    /// The inode of the pipe that receives the output.
     pub(super) pipe: u64,
-    /// Those that belonged to it when last looked at.
+    /// The members at the last check.
     pub(super) seen: Vec<ProcessRef>,
 }
 
 impl Family {
-    /// Those that run now. `pipe_is_open` says whether somebody still holds the output.
+    /// Returns the running members. `pipe_is_open` is whether a process still holds the output.
     pub(super) fn look(&mut self, pipe_is_open: bool) -> io::Result<Vec<ProcessRef>> {
         let me = std::process::id();
         let mut all = process::list()?;
@@ -73,14 +74,14 @@ impl Family {
             || one.group == self.guard
             || self.seen.contains(&one.process)
             || has_mark(pid, self.mark.as_bytes())
-            // A child of ours on its way to another program may have the pipe for a moment.
+            // A child of ours that is about to start another program may hold the pipe briefly.
             || (pipe_is_open && one.parent != me && has_pipe(pid, self.pipe))
     }
 
-    /// Signals the whole group at once, so that nobody slips through by forking.
+    /// Signals the whole group at once, so that no process escapes by forking.
     pub(super) fn signal_group(&self, signal: Signal) {
         if let Some(group) = process::raw(self.guard) {
-            // Nobody there is as good as done; those of another user are found again by looking.
+            // An empty group is fine. Processes of another user are found again by the next check.
             let _ = kill_process_group(group, signal);
         }
     }
@@ -88,7 +89,7 @@ impl Family {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn has_mark(pid: u32, mark: &[u8]) -> bool {
-    // Not ours to read: then it is not ours to signal either.
+    // A process that we may not read is not ours to signal either.
     std::fs::read(format!("/proc/{pid}/environ"))
         .is_ok_and(|environment| environment.split(|b| *b == 0).any(|entry| entry == mark))
 }

@@ -1,10 +1,10 @@
 //! JSON files in a worktree's `.jit/gates`.
 //!
 //! Invariants:
-//! - what is read came with the repository: it is a file of bounded size, no link and no device, and every key in it is
-//!   known; what does not fit is refused with file, line and key;
-//! - nothing is written through a symbolic link;
-//! - whoever changes a file holds the lock on its folder from before it is read until after it is written.
+//! - The files come with the repository, so they are not trusted. Each is a regular file of limited size, no link and
+//!   no device, and every key in it is known. Anything else is refused with file, line and key.
+//! - Nothing is written through a symbolic link.
+//! - A writer holds the lock on the folder from before it reads the file until after it has written it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +20,7 @@ use rustix::fs::{Mode, OFlags};
 use serde::de::{DeserializeOwned, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The format of all these files.
+/// The format version of all these files.
 pub(super) const SCHEMA: u32 = 1;
 
 #[derive(Deserialize)]
@@ -28,7 +28,7 @@ struct Version {
     schema_version: u32,
 }
 
-/// Reads a file; `None` if it is not there.
+/// Reads a file; `None` if it does not exist.
 pub(super) fn load<T: DeserializeOwned>(path: &Path, most: u64) -> Outcome<Option<T>> {
     let bytes = match read(path, most) {
         Ok(bytes) => bytes,
@@ -41,7 +41,7 @@ pub(super) fn load<T: DeserializeOwned>(path: &Path, most: u64) -> Outcome<Optio
     decode(path, &bytes).map(Some)
 }
 
-/// What a file of that name says.
+/// Parses the content of a file of that name.
 pub(super) fn decode<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Outcome<T> {
     if let Ok(version) = serde_json::from_slice::<Version>(bytes)
         && version.schema_version > SCHEMA
@@ -58,7 +58,7 @@ pub(super) fn decode<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Outcome<
     parse(bytes).map_err(|(line, why)| malformed(format!("{}, line {line}{why}", path.display()), Some(line)))
 }
 
-/// What does not fit, and on which line.
+/// Returns the value, or the line and the reason if the content does not fit.
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, (usize, String)> {
     let mut source = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut source).map_err(|error| {
@@ -79,7 +79,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, (usize, String)> {
 }
 
 fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    // Not to wait for a pipe that has no writer.
+    // Does not wait for a pipe without a writer.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     let meta = file.metadata()?;
@@ -107,13 +107,13 @@ fn malformed(message: String, line: Option<usize>) -> Box<Refusal> {
     Box::new(refusal.help("correct the file, or take the committed one: git restore <file>"))
 }
 
-/// Writes a file that [`load`] will read. Its folder exists.
+/// Writes a file that [`load`] will read. Its folder must exist.
 pub(super) fn save<T: Serialize>(path: &Path, most: u64, value: &T) -> Outcome<()> {
     let bytes = encode(path, most, value)?;
     file::replace_here(path, &bytes).map_err(|error| io_refusal("write", path, &error))
 }
 
-/// The text of such a file.
+/// Returns the text of such a file.
 pub(super) fn encode<T: Serialize>(path: &Path, most: u64, value: &T) -> Outcome<Vec<u8>> {
     let mut bytes = serde_json::to_vec_pretty(value).map_err(|error| {
         let message = format!("cannot write {}: {error}", path.display());
@@ -128,8 +128,8 @@ pub(super) fn encode<T: Serialize>(path: &Path, most: u64, value: &T) -> Outcome
     }
 }
 
-/// Makes the folders below `jit` (a worktree's `.jit`, which is made too) and locks the last one until the result is
-/// dropped.
+/// Creates the folders below `jit` (a worktree's `.jit`, which is created too) and locks the last one until the
+/// result is dropped.
 pub(super) fn lock(jit: &Path, below: &[&str]) -> Outcome<(PathBuf, File)> {
     let mut folder = jit.to_owned();
     let made =
@@ -144,7 +144,7 @@ pub(super) fn lock(jit: &Path, below: &[&str]) -> Outcome<(PathBuf, File)> {
     Ok((folder, held))
 }
 
-/// A map in which no key comes twice: of two gates of one name a reader would see only one.
+/// Reads a map without duplicate keys: of two gates with one name a reader would see only one.
 pub(super) fn unique<'de, D, K, V>(source: D) -> Result<BTreeMap<K, V>, D::Error>
 where
     D: Deserializer<'de>,

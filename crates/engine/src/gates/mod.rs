@@ -1,8 +1,8 @@
-//! Gates (E6): what an issue must pass, how that is found out, and what came of it.
+//! Gates (E6): the checks an issue must pass, how they run, and their results.
 //!
-//! A gate is a command that is run, or a judgement that somebody gives. `registry` says which there are, `run` runs a
-//! command, `results` keeps what came of it together with the tree it was found on. Nothing here asks whether a command
-//! may run: that is [`crate::approvals`], and whoever calls `run` asks it first.
+//! A gate is a command that jit runs, or a judgement that a person gives. `registry` defines the gates, `run` runs a
+//! command, and `results` keeps each result together with the tree it was found on. Nothing here checks whether a
+//! command may run. The approvals room does, and every caller of `run` asks it first.
 
 pub mod committed_policy;
 pub mod export;

@@ -1,5 +1,5 @@
-//! What a command printed: all of it for a file, up to a bound, and its end for the result. Without secrets: a command
-//! has the environment of whoever runs it, and results are versioned.
+//! The output of a command: all of it for a file, up to a limit, and its end for the result. Secrets are removed: a
+//! command has its caller's environment, and results are versioned.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use jit_agents::redact::{Redactor, StreamRedactor};
 
-/// Takes output as it comes.
+/// Receives output as it arrives.
 pub(super) struct Output<'a> {
     all: &'a mut dyn Write,
     scrub: StreamRedactor,
-    /// How many bytes may still be written.
+    /// The number of bytes that may still be written.
     room: u64,
     most: u64,
     is_cut: bool,
@@ -22,7 +22,7 @@ pub(super) struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    /// Writes the first `most` bytes to `all`, and remembers the last `keep`.
+    /// Writes the first `most` bytes to `all`, and keeps the last `keep`.
     pub(super) fn new(all: &'a mut dyn Write, most: u64, keep: usize) -> Self {
         Self {
             all,
@@ -53,7 +53,7 @@ impl<'a> Output<'a> {
         if self.is_cut || self.error.is_some() {
             return;
         }
-        // A full disk is not the command's fault: it goes on, and what was kept is said.
+        // A full disk is not the command's fault: it continues, and the result reports how much was kept.
         if let Err(error) = self.write(bytes) {
             self.error = Some(error);
         }
@@ -70,7 +70,7 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// The end of the output, once it is finished, and whether that is less than all of it.
+    /// Returns the end of the output once it is finished, and whether that is less than all of it.
     pub(super) fn tail(&mut self) -> (Vec<u8>, bool) {
         (self.tail.make_contiguous().to_vec(), self.is_truncated)
     }
@@ -79,7 +79,7 @@ impl<'a> Output<'a> {
         self.is_cut
     }
 
-    /// Why not everything was written, if it was not.
+    /// Returns the reason why not everything was written, if it was not.
     pub(super) fn finish(&mut self) -> Option<String> {
         let mut rest = Vec::new();
         self.scrub.end(&mut |some| rest.extend_from_slice(some));

@@ -1,6 +1,6 @@
-//! Gates that fit what is common.
+//! Predefined gates for common stacks.
 //!
-//! A preset's commands use nothing that the tools of that stack do not bring along themselves.
+//! A preset's commands use only the tools that come with that stack.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::api::gates::{Draft, Gate, GateName};
 /// Name, command, seconds, description.
 type Row = (&'static str, &'static str, u64, &'static str);
 
-/// The presets there are: name, the files that give a tree away, gates.
+/// All presets: name, the files that identify a tree, gates.
 const PRESETS: &[(&str, &[&str], &[Row])] = &[
     (
         "cargo",
@@ -49,12 +49,12 @@ const PRESETS: &[(&str, &[&str], &[Row])] = &[
     ),
 ];
 
-/// Names of the presets.
+/// Returns the names of the presets.
 pub fn names() -> impl Iterator<Item = &'static str> {
     PRESETS.iter().map(|(name, _, _)| *name)
 }
 
-/// The gates of a preset.
+/// Returns the gates of a preset.
 pub fn preset(name: &str) -> Option<Vec<(GateName, Gate)>> {
     let (_, _, rows) = PRESETS.iter().find(|(known, _, _)| *known == name)?;
     rows.iter().map(gate).collect()
@@ -66,11 +66,11 @@ fn gate((name, command, secs, description): &Row) -> Option<(GateName, Gate)> {
         description: Some((*description).to_owned()),
         ..Draft::automatic(*command)
     };
-    // A row that is not a gate is found by a test.
+    // A test finds a row that is not a valid gate.
     Some((name.parse().ok()?, draft.try_into().ok()?))
 }
 
-/// The presets that fit the files at the top of a tree.
+/// Returns the presets that fit the files at the top of a tree.
 pub fn detect(root: &Path) -> Vec<&'static str> {
     let there = |file: &&str| root.join(file).is_file();
     PRESETS

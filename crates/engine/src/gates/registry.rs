@@ -1,12 +1,12 @@
-//! Which gates there are: `.jit/gates/registry.json`, versioned with the tree.
+//! The gate definitions: `.jit/gates/registry.json`, versioned with the tree.
 //!
 //! Format: `{"schema_version": 1, "gates": {"<name>": {"command", "manual", "timeout_secs", "description",
-//! "required_for"}}}`, gates by name. Absent keys have the defaults of [`Gate`]; unknown ones are refused.
+//! "required_for"}}}`, gates by name. Absent keys have the defaults of [`Gate`]; unknown keys are refused.
 //!
 //! Invariants:
-//! - a gate that exists was checked: it has a command or is manual, never both, and an end in sight;
-//! - a name is one safe word, so that it can be part of a path, a line and a command;
-//! - a gate that an issue asks for and nobody defined is required all the same: it is not passed by being unknown.
+//! - A gate that exists was checked: it has a command or is manual, never both, and it has a timeout.
+//! - A name is one safe word, so that it can be part of a path, a line and a command.
+//! - An undefined gate that an issue requires is still required. It does not pass because it is unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// Where it is in a worktree's `.jit`.
+    /// Returns the path of the file in a worktree's `.jit`.
     pub fn path(jit: &Path) -> PathBuf {
         jit.join("gates").join("registry.json")
     }
@@ -50,19 +50,19 @@ impl Registry {
         Ok(json::load(&Self::path(jit), MAX_FILE)?.unwrap_or_default())
     }
 
-    /// Whether a path in a repository is that of such a file.
+    /// Returns whether a path in a repository is such a file.
     pub fn is_path(path: &Path) -> bool {
         path.ends_with("gates/registry.json")
     }
 
-    /// The text of the file that has the gates of two others, given the one that both came from. A gate that both made
-    /// something else of is refused.
+    /// Merges two registries, given their common ancestor; returns the text of the file. A gate that both sides
+    /// changed differently is refused.
     pub fn merge(path: &Path, base: &[u8], ours: &[u8], theirs: &[u8]) -> Outcome<Vec<u8>> {
         let read = |bytes: &[u8]| match bytes {
             [] => Ok(Self::default()),
             bytes => Self::parse(path, bytes),
         };
-        // One that cannot be read, as where git merged two such files before, says nothing about any gate.
+        // An unreadable ancestor, for example a text merge of two such files, defines no gate.
         let base = read(base).unwrap_or_default();
         let (ours, theirs) = (read(ours)?, read(theirs)?);
         let names: BTreeSet<&GateName> = ours.gates.keys().chain(theirs.gates.keys()).collect();
@@ -94,12 +94,12 @@ impl Registry {
         json::encode(path, MAX_FILE, &merged)
     }
 
-    /// Reads what a commit has as its registry, called `name` in refusals.
+    /// Reads the registry of a commit, called `name` in refusals.
     pub fn parse(name: &Path, bytes: &[u8]) -> Outcome<Self> {
         json::decode(name, bytes)
     }
 
-    /// Changes the registry; others who do so wait meanwhile. A refusal of `change` writes nothing.
+    /// Changes the registry; other writers wait meanwhile. If `change` refuses, nothing is written.
     pub fn edit<T>(jit: &Path, change: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
         let (_folder, _lock) = json::lock(jit, &["gates"])?;
         let before = Self::load(jit)?;
@@ -111,7 +111,7 @@ impl Registry {
         Ok(done)
     }
 
-    /// Adds a gate, or puts it in place of the one of that name, which is given back.
+    /// Adds a gate, or replaces the one of that name and returns it.
     pub fn define(&mut self, name: GateName, gate: Gate) -> Option<Gate> {
         self.gates.insert(name, gate)
     }
@@ -124,12 +124,12 @@ impl Registry {
         self.gates.get(name)
     }
 
-    /// The gate of that name, or a refusal that says which there are.
+    /// Returns the gate of that name, or a refusal that lists the existing ones.
     pub fn require(&self, name: &str) -> Outcome<&Gate> {
         self.find(name).ok_or_else(|| self.unknown(name))
     }
 
-    /// All gates, by name.
+    /// Returns all gates, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&GateName, &Gate)> {
         self.gates.iter()
     }
@@ -138,7 +138,8 @@ impl Registry {
         self.gates.is_empty()
     }
 
-    /// What an issue of this type that asks for these gates has to pass. May name gates that nobody defined.
+    /// Returns the gates that an issue of this type with these requested gates must pass. May contain undefined
+    /// gates.
     pub fn required<'a>(&'a self, issue_type: &str, asked: &'a [String]) -> BTreeSet<&'a str> {
         let by_type = self
             .iter()
@@ -147,7 +148,7 @@ impl Registry {
         by_type.chain(asked.iter().map(String::as_str)).collect()
     }
 
-    /// Adds to what is decided by: what types of issues require, and what each gate is.
+    /// Adds the gates that issue types require, and each gate's definition, to a policy.
     pub fn bind(&self, policy: &mut Policy) {
         for (name, gate) in self.iter() {
             let kinds = gate.required_for().iter();

@@ -1,13 +1,13 @@
-//! What came of an issue's gates: `.jit/gates/results/<issue>.json`.
+//! The results of an issue's gates: `.jit/gates/results/<issue>.json`.
 //!
 //! Format: `{"schema_version": 1, "issue_id", "results": {"<gate>": {…}}}`, the latest result of each gate.
 //!
 //! Invariants:
-//! - a result knows the tree and the command it was found with, and counts for no other ([`Results::standing`]);
-//! - what could not run has failed, with the reason;
-//! - a file holds the results of the issue it is named after;
-//! - two branches that each ran a gate merge without a conflict, in whatever order: they say what came of it, and what counts
-//!   is in the log.
+//! - A result records its tree and its command, and counts for no other ([`Results::standing`]).
+//! - A gate that could not run has failed, with the reason.
+//! - A file holds the results of the issue it is named after.
+//! - Two branches that each ran a gate merge without a conflict, in any order. The files only report results; the log
+//!   decides which result counts.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,20 +21,20 @@ use serde::{Deserialize, Serialize};
 use super::json;
 use crate::api::gates::{Gate, GateName, GateResult, Kind, Status};
 
-/// How much of the output a result keeps, in bytes.
+/// The bytes of output that a result keeps.
 pub const MAX_OUTPUT: usize = 16 << 10;
 const MAX_FILE: u64 = 16 << 20;
 
-/// How a gate stands now.
+/// The current state of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     Passed,
     Failed,
-    /// Nothing is known.
+    /// There is no result.
     Missing,
-    /// It passed or failed on other content.
+    /// The gate passed or failed on other content.
     OtherTree,
-    /// It passed or failed when the gate was another one.
+    /// The gate passed or failed with another definition.
     OtherGate,
 }
 
@@ -57,12 +57,12 @@ impl Results {
         }
     }
 
-    /// Where they are in a worktree's `.jit`.
+    /// Returns the path of the file in a worktree's `.jit`.
     pub fn path(jit: &Path, issue: &IssueId) -> PathBuf {
         jit.join("gates").join("results").join(format!("{issue}.json"))
     }
 
-    /// Whether a path in a repository is that of such a file.
+    /// Returns whether a path in a repository is such a file.
     pub fn is_path(path: &Path) -> bool {
         let folder = path
             .parent()
@@ -70,7 +70,7 @@ impl Results {
         folder && path.extension().is_some_and(|end| end == "json")
     }
 
-    /// The text of the file that has what two others say: of two results of one gate the later.
+    /// Merges two files and returns the text: of two results of one gate the later counts.
     pub fn merge(path: &Path, ours: &[u8], theirs: &[u8]) -> Outcome<Vec<u8>> {
         let (mut merged, theirs): (Self, Self) = (json::decode(path, ours)?, json::decode(path, theirs)?);
         if merged.issue_id != theirs.issue_id {
@@ -105,8 +105,8 @@ impl Results {
         Err(Box::new(Refusal::new(Code::Config, message)))
     }
 
-    /// Keeps a result in place of the gate's last one, unless that is later or the same, told again; others who do so wait
-    /// meanwhile.
+    /// Replaces the gate's last result, unless that one is later, or is the same result recorded before. Other
+    /// writers wait meanwhile.
     pub fn record(jit: &Path, issue: &IssueId, gate: &GateName, result: GateResult) -> Outcome<Self> {
         let (_folder, _lock) = json::lock(jit, &["gates", "results"])?;
         let mut results = Self::load(jit, issue)?;
@@ -123,13 +123,13 @@ impl Results {
         self.results.get(gate)
     }
 
-    /// All results, by gate.
+    /// Returns all results, by gate.
     pub fn iter(&self) -> impl Iterator<Item = (&GateName, &GateResult)> {
         self.results.iter()
     }
 
-    /// How a gate stands for this content. `gate` is what the registry says it is now, `None` if it is not defined;
-    /// without git (`tree` is `None`) the content is taken to be what it was.
+    /// Returns the state of a gate for this content. `gate` is the current definition; `None` if it is not defined.
+    /// Without git (`tree` is `None`) the content counts as unchanged.
     pub fn standing(&self, name: &str, gate: Option<&Gate>, tree: Option<&str>) -> Standing {
         let (Some(result), Some(gate)) = (self.find(name), gate) else {
             return Standing::Missing;

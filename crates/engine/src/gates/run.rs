@@ -1,17 +1,18 @@
-//! Runs one command to its end, and everything it started with it.
+//! Runs one command to its end, together with every process it started.
 //!
 //! Invariants:
-//! - the command has `sh -c`, a process group of its own, nothing to read, one pipe for both outputs (so their order is
-//!   kept), and none of the variables by which a running git tells its children where they are;
-//! - it ends: at the timeout the family (see [`super::family`]) is told to end, and killed after the grace;
-//! - when this returns nothing of the family runs any more, as far as that can be known ([`Ran::survivors`] otherwise):
-//!   what the command left in the background is ended too, and a pipe that somebody keeps open is not waited for;
-//! - if this process dies, of Ctrl-C or anything else, a guard in the command's group ends the group. The guard reads
-//!   from a pipe that only this process holds, and signals "my own group", so it can hit nobody else. (Asking the kernel
-//!   for a signal at the parent's death would need unsafe code between fork and exec.)
+//! - The command gets `sh -c`, its own process group, no input, and one pipe for both outputs, so that their order is
+//!   kept. It gets none of the variables by which a running git tells its children where they are.
+//! - It ends. At the timeout the family (see [`super::family`]) gets a signal to end, and is killed after the grace
+//!   period.
+//! - When this returns, no process of the family runs, as far as that can be known ([`Ran::survivors`] otherwise).
+//!   Background processes of the command are ended too, and a pipe that a process keeps open is not waited for.
+//! - If this process dies, by Ctrl-C or otherwise, a guard in the command's group ends the group. The guard reads
+//!   from a pipe that only this process holds, and signals its own group, so it can hit no other process. (Asking the
+//!   kernel for a signal at the parent's death would need unsafe code between fork and exec.)
 //!
-//! Limitations: the guard does not reach what left the group. The group is not in the terminal's foreground, so a
-//! program that insists on asking there is stopped, and ended at the timeout.
+//! Limitations: the guard does not reach processes that left the group. The group is not in the terminal's
+//! foreground. So a program that insists on asking there is stopped, and ended at the timeout.
 
 use std::ffi::OsString;
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write};
@@ -32,20 +33,20 @@ use super::output::Output;
 use super::results::MAX_OUTPUT;
 use crate::api::gates::Ran;
 
-/// How long a family that was told to end may take.
+/// The time a family has to end after the first signal.
 pub const GRACE: Duration = Duration::from_secs(5);
-/// The most of the output that goes into the file, in bytes.
+/// The most bytes of output that go into the file.
 pub const MAX_OUTPUT_FILE: u64 = 64 << 20;
-/// No wait is longer: a deadline has to be a time the clock can tell.
+/// The longest wait: a deadline must be a time that the clock can represent.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
-/// How long output may still come from the background after the command has ended.
+/// The time that background output may still arrive after the command has ended.
 const DRAIN: Duration = Duration::from_millis(500);
-/// How long killed processes may take to be gone before they are given up.
+/// The time that killed processes may take to disappear.
 const KILLED: Duration = Duration::from_secs(5);
-/// How often to look where the end of a process cannot be waited for.
+/// The polling interval if the end of a process cannot be waited for.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Waits for this process to die, then ends its own group. It is not to be ended by what it sends itself.
+/// Waits for this process to die, then ends its own group. It ignores the signals that it sends to its own group.
 const GUARD: &str = "trap '' TERM INT HUP QUIT; read -r _; kill -TERM 0; sleep 2; kill -KILL 0";
 
 /// A command to run.
@@ -59,7 +60,7 @@ pub struct Run<'a> {
     pub vars: &'a [(OsString, OsString)],
 }
 
-/// The variables a gate's command gets.
+/// Returns the variables that a gate's command gets.
 pub fn gate_vars(issue: &str, gate: &str) -> Vec<(OsString, OsString)> {
     vec![
         ("JIT_ISSUE".into(), issue.into()),
@@ -67,7 +68,7 @@ pub fn gate_vars(issue: &str, gate: &str) -> Vec<(OsString, OsString)> {
     ]
 }
 
-/// Runs the command and writes what it prints to `output`. Whatever becomes of the command is an answer, not an error.
+/// Runs the command and writes its output to `output`. Every outcome of the command is an answer, not an error.
 pub fn run(run: &Run<'_>, output: &mut dyn Write) -> Ran {
     let started = Instant::now();
     let mut output = Output::new(output, MAX_OUTPUT_FILE, MAX_OUTPUT);
@@ -87,9 +88,9 @@ pub fn run(run: &Run<'_>, output: &mut dyn Write) -> Ran {
 
 struct Running {
     child: Child,
-    /// Readable when the child has ended; empty where there is no such thing.
+    /// Readable when the child has ended; empty on systems without such handles.
     handle: Vec<OwnedFd>,
-    /// `None` once its end was reached.
+    /// `None` after its end was reached.
     pipe: Option<PipeReader>,
     family: Family,
     guard: Guard,
@@ -132,7 +133,7 @@ impl Running {
             survivors = self.end(Signal::KILL, Instant::now() + KILLED, output);
         }
         self.drain(Instant::now(), output);
-        // Known already, if it ended: asking again gives the same answer.
+        // The status is already known if the command ended: asking again gives the same answer.
         let status = self.child.try_wait().ok().flatten();
         self.guard.dismiss();
         Ran {
@@ -144,7 +145,7 @@ impl Running {
         }
     }
 
-    /// Takes output until the command has ended. Says no if it has not by the deadline.
+    /// Reads output until the command has ended. Returns false if it has not ended by the deadline.
     fn wait(&mut self, deadline: Instant, output: &mut Output<'_>) -> bool {
         let handle = std::mem::take(&mut self.handle);
         while !self.has_ended() {
@@ -159,24 +160,24 @@ impl Running {
     fn has_ended(&mut self) -> bool {
         let ended = match self.child.try_wait() {
             Ok(status) => status.is_some(),
-            // Waited for by somebody else: with SIGCHLD ignored the kernel does that.
+            // The child was waited for elsewhere: with SIGCHLD ignored the kernel does that.
             Err(_) => true,
         };
         if ended {
-            // From now on its number may be given to anybody.
+            // From now on the kernel may reuse its pid.
             self.family.command = None;
         }
         ended
     }
 
-    /// Tells every member of the family to end and waits for that, taking output meanwhile. Gives those still there at
-    /// the deadline.
+    /// Signals every member of the family and waits for their end, reading output meanwhile. Returns the members
+    /// still running at the deadline.
     fn end(&mut self, signal: Signal, deadline: Instant, output: &mut Output<'_>) -> Vec<ProcessRef> {
         let mut told: Vec<ProcessRef> = Vec::new();
         loop {
             self.has_ended();
             let Ok(members) = self.family.look(self.pipe.is_some()) else {
-                // The table cannot be read: the group is all that is known, and its end cannot be watched.
+                // The process table cannot be read: only the group is known, and its end cannot be observed.
                 self.family.signal_group(Signal::KILL);
                 return Vec::new();
             };
@@ -188,9 +189,9 @@ impl Running {
                 self.family.signal_group(signal);
             }
             for one in news {
-                // Gone meanwhile is as good; not allowed shows in who is left.
+                // A process that is already gone is fine; a missing permission shows in the remaining members.
                 let _ = process::signal(*one, signal);
-                // One that was stopped could not act on it.
+                // A stopped process could not react to the signal.
                 let _ = process::signal(*one, Signal::CONT);
             }
             if Instant::now() >= deadline {
@@ -202,9 +203,9 @@ impl Running {
         }
     }
 
-    /// Takes the output there is until the deadline or its end.
+    /// Reads the available output until the deadline or its end.
     fn drain(&mut self, deadline: Instant, output: &mut Output<'_>) {
-        // What the pipe holds is taken after the deadline too, but somebody may go on writing for ever.
+        // The rest of the pipe is read after the deadline too, but a process may write forever.
         let mut late = 0;
         while self.pipe.is_some() && late < 32 {
             let is_late = Instant::now() >= deadline;
@@ -215,8 +216,8 @@ impl Running {
         }
     }
 
-    /// Waits until output comes, one of the processes ends or the deadline is there, and takes the output. Says whether
-    /// output came.
+    /// Waits for output, the end of one of the processes, or the deadline, and reads the output. Returns whether
+    /// output arrived.
     fn listen(&mut self, deadline: Instant, ends: &[OwnedFd], output: &mut Output<'_>) -> bool {
         let mut fds: Vec<PollFd<'_>> = ends.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
         let pipe = self
@@ -233,7 +234,7 @@ impl Running {
             tv_sec: i64::try_from(longest.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: longest.subsec_nanos().into(),
         };
-        // Interrupted, or out of memory: the caller looks again.
+        // Interrupted, or out of memory: the caller tries again.
         let ready = poll(&mut fds, Some(&time)).is_ok();
         let came = ready && has_pipe && fds.last().is_some_and(|fd| !fd.revents().is_empty());
         if came {
@@ -273,8 +274,8 @@ fn command(run: &Run<'_>, mark: &str, guard: &Guard, writer: PipeWriter) -> io::
     Ok(command)
 }
 
-/// The first member of the group. It holds the group's name as long as it has not been waited for, and ends the group
-/// when this process is no more.
+/// The first member of the group. It reserves the group's number until it has been waited for, and ends the group
+/// when this process is gone.
 struct Guard {
     child: Child,
 }
@@ -293,7 +294,7 @@ impl Guard {
     }
 
     fn dismiss(&mut self) {
-        // A child that has not been waited for: its number is its own. Killed before its pipe closes.
+        // A child that has not been waited for keeps its own pid. It is killed before its pipe closes.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

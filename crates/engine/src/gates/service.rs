@@ -1,11 +1,12 @@
-//! Gates of issues (E6): defining, running and judging them, and how they stand.
+//! Gates of issues (E6): define, run and judge them, and report their state.
 //!
 //! What must hold:
 //!
-//! - nothing is run before every command that would run has been approved (A8), and what runs is the text that was;
-//! - no lock is held while a gate runs;
-//! - the log knows a result first, and only what it knows counts; the file in the tree has the details;
-//! - all of a run's output is in `<control>/gates/<issue>/<gate>.log`, from the last time the gate began to run.
+//! - Nothing runs before every command that would run has been approved (A8). The text that runs is the approved
+//!   text.
+//! - No lock is held while a gate runs.
+//! - The log gets a result first, and only results in the log count. The file in the tree has the details.
+//! - The whole output of a run is in `<control>/gates/<issue>/<gate>.log`, from the last start of the gate.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -33,7 +34,7 @@ use crate::gates::run::{GRACE, gate_vars};
 use crate::gates::{Registry, Results, Run};
 use crate::refusals::{listed, refuse};
 
-/// What was noticed, each thing once.
+/// Notices, each one once.
 #[derive(Default)]
 pub(crate) struct Notes(Vec<String>);
 
@@ -45,13 +46,13 @@ impl Notes {
     }
 }
 
-/// Whether a gate asks for something else than before, or of fewer types of issues.
+/// Returns whether a gate's definition changed, or whether it covers fewer types of issues.
 fn is_another(before: &Gate, gate: &Gate) -> bool {
     let now = gate.required_for();
     before.definition() != gate.definition() || before.required_for().iter().any(|kind| !now.contains(kind))
 }
 
-/// The folder of this worktree's gates.
+/// Returns this worktree's `.jit`, or a refusal.
 pub(crate) fn require_jit(cx: &Context) -> Outcome<&Path> {
     cx.place.local_jit.as_deref().ok_or_else(|| {
         let refusal = Refusal::new(Code::Invalid, "gates are defined in a worktree, and this is none");
@@ -59,12 +60,13 @@ pub(crate) fn require_jit(cx: &Context) -> Outcome<&Path> {
     })
 }
 
-/// A word about each of these gates that nobody defined. May be, for a while: they can come with another branch.
+/// Returns a warning for each of these gates that is not defined. That is allowed for a while: a definition can come
+/// with another branch.
 pub(crate) fn undefined(cx: &Context, names: &[String]) -> Vec<String> {
     let Some(jit) = cx.place.local_jit.as_ref().filter(|_| !names.is_empty()) else {
         return Vec::new();
     };
-    // A registry that cannot be read is told to whoever needs it.
+    // An unreadable registry is reported by the commands that need it.
     let registry = Registry::load(jit).unwrap_or_default();
     let unknown = names.iter().filter(|name| registry.find(name).is_none());
     unknown
@@ -74,7 +76,8 @@ pub(crate) fn undefined(cx: &Context, names: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// For an agent that is held back by gates as they are committed, where this tree has others: how it comes by them.
+/// Adds help to a refusal if committed gates bind an agent and this tree has others: the commands that bring them
+/// here.
 pub(crate) fn with_way_to_gates(cx: &Context, mut refusal: Box<Refusal>) -> Box<Refusal> {
     if refusal.code == Code::GateNotPassed
         && let Details::Candidates(names) = &refusal.details
@@ -89,7 +92,8 @@ pub(crate) fn with_way_to_gates(cx: &Context, mut refusal: Box<Refusal>) -> Box<
 pub(crate) fn define_gates(cx: &Context, gates: &[(GateName, Gate)], brought: bool) -> Outcome<Answer> {
     let jit = require_jit(cx)?;
     let mut notes = Notes(cx.warnings.clone());
-    // The user wrote it: that is the approval. First, because a text that is approved and not there harms nobody.
+    // The user typed the command: that is the approval. It comes first, because an approved text without a gate does
+    // no harm.
     for (name, gate) in gates {
         let Some(text) = gate.command() else { continue };
         if !brought && crate::approvals::may_trust(cx) {
@@ -114,7 +118,7 @@ pub(crate) fn define_gates(cx: &Context, gates: &[(GateName, Gate)], brought: bo
             if let (Some(agent), Some(before)) = (&bound, registry.find(name.as_str()))
                 && is_another(before, gate)
             {
-                // Whoever could define it anew could say what it takes to pass it.
+                // An agent that could redefine a gate could decide what it takes to pass it.
                 let message = format!(
                     "{agent} is an agent, and agents may not define {name} anew, which there is already"
                 );
@@ -148,7 +152,7 @@ pub(crate) fn define_gates(cx: &Context, gates: &[(GateName, Gate)], brought: bo
     })
 }
 
-/// The agent that asks, unless it may say what it takes to pass a gate.
+/// Returns the calling agent, unless it may decide what it takes to pass a gate.
 fn agent_bound_by_gates(cx: &Context) -> Outcome<Option<AgentId>> {
     let Some(agent) = crate::context::calling_agent::asking_agent(cx) else {
         return Ok(None);
@@ -158,7 +162,7 @@ fn agent_bound_by_gates(cx: &Context) -> Outcome<Option<AgentId>> {
     Ok((!policy.agents_may_pass_gates).then_some(agent))
 }
 
-/// Takes a definition away. What asks for the gate still has to pass it, which it cannot: that is told.
+/// Deletes a definition. Issues that require the gate still have to pass it and cannot: that is reported.
 pub(crate) fn undefine_gate(cx: &Context, name: &str) -> Outcome<Answer> {
     let jit = require_jit(cx)?;
     Registry::load(jit)?.require(name)?;
@@ -192,7 +196,7 @@ pub(crate) fn undefine_gate(cx: &Context, name: &str) -> Outcome<Answer> {
     })
 }
 
-/// For showing them: where they cannot be read nothing is approved.
+/// Returns the approvals for display. If they cannot be read, nothing counts as approved.
 fn approvals_if_any(notes: &mut Notes) -> Option<Trust> {
     match crate::approvals::approvals() {
         Ok(trust) => Some(trust),
@@ -275,7 +279,7 @@ pub(crate) fn list_gates(cx: &Context, text: Option<&IssuePrefix>) -> Outcome<An
     Ok(answer)
 }
 
-/// What the tree has about an issue's gates. It is data from outside, and not what counts.
+/// Returns the tree's results for an issue's gates. They are untrusted and do not decide.
 fn results_if_any(cx: &Context, issue: &IssueId, notes: &mut Notes) -> Results {
     let loaded = require_jit(cx).and_then(|jit| Results::load(jit, issue));
     loaded.unwrap_or_else(|refusal| {
@@ -319,7 +323,7 @@ pub(crate) fn run_gates(cx: &Context, text: &IssuePrefix, named: Option<&str>) -
             Some((name, gate, command)) => {
                 run_one(cx, &issue.id, (name, command, gate.timeout()), &mut notes)?
             }
-            // The log is not told: another worktree may know it.
+            // The log does not get this result: another worktree may define the gate.
             None => GateResult::impossible(
                 match name.parse::<GateName>() {
                     Ok(name) => format!("it is not defined here: jit gate define {name} --command …"),
@@ -352,7 +356,7 @@ pub(crate) fn require_trusted(cx: &Context, registry: &Registry, names: &[&str])
     Ok(())
 }
 
-/// The caller's name for running this gate: one command may run many.
+/// Returns the request id for running this gate: one command may run many.
 fn request_for(cx: &Context, issue: &IssueId, gate: &GateName) -> Outcome<Option<RequestId>> {
     let Some(request) = &cx.request else {
         return Ok(None);
@@ -362,7 +366,7 @@ fn request_for(cx: &Context, issue: &IssueId, gate: &GateName) -> Outcome<Option
     request.map(Some).map_err(|e| refuse(Code::Invalid, e))
 }
 
-/// What came of a gate when it was asked for under this name before; `None` when it was not.
+/// Returns the result of an earlier run under this request id; `None` if there was none.
 fn result_of(
     cx: &Context,
     request: Option<&RequestId>,
@@ -379,7 +383,7 @@ fn result_of(
     else {
         return Ok(None);
     };
-    // Not what came of it since.
+    // Later results do not count here.
     let mut judged = None;
     cx.store.events(answered.first.saturating_sub(1), &mut |line| {
         let is_last = line.sequence >= answered.last;
@@ -394,7 +398,7 @@ fn result_of(
     let Some(judged) = judged else {
         return Ok(None);
     };
-    // The file may be as another branch has it.
+    // The file may be that of another branch.
     let results = results_if_any(cx, issue, notes);
     let kept = results.find(gate.as_str()).filter(|kept| kept.at == judged.at);
     Ok(Some(match kept {
@@ -430,7 +434,7 @@ fn run_one(
     let dir = cx.place.worktree_root.as_deref().unwrap_or(&cx.place.start);
     let tree = tree_now(cx, notes);
     let mut vars = gate_vars(issue.as_str(), name.as_str());
-    // It names this command, not those that the gate runs.
+    // The request id names this command, not those that the gate runs.
     vars.push(("JIT_REQUEST_ID".into(), "".into()));
     let below = PathBuf::from("gates")
         .join(issue.as_str())
@@ -475,8 +479,8 @@ fn run_one(
     Ok(keep_result(cx, issue, name, result, notes))
 }
 
-/// Tells the log: whether it passed, by which command if it was not somebody's judgement, and on what. `request` is the
-/// caller's name for exactly this.
+/// Appends a judgement to the log: whether the gate passed, by which command (none for a person's judgement), and on
+/// which tree. `request` is the request id of exactly this judgement.
 pub(crate) fn judge(
     cx: &Context,
     request: Option<&jit_core::model::ids::RequestId>,
@@ -515,7 +519,8 @@ pub(crate) fn judge(
     }
 }
 
-/// The log has it: what goes wrong here is said and does not stand in the way. Gives what is kept of that very result.
+/// Keeps the details of a result that is already in the log. A failure is reported and does not stop the command.
+/// Returns the kept details.
 fn keep_result(
     cx: &Context,
     issue: &IssueId,
@@ -579,7 +584,7 @@ pub(crate) fn judge_gate(
     report(cx, issue.id, &registry, vec![judgement], notes)
 }
 
-/// What came of it, and what is still to be done.
+/// Returns the results, and the gates that are still missing.
 pub(crate) fn report(
     cx: &Context,
     issue_id: IssueId,
@@ -616,7 +621,7 @@ fn judged_by_people(issue: &IssueId, gate: &str) -> Box<Refusal> {
     )
 }
 
-/// What the issue has to pass and has not, by what the log knows.
+/// Returns the gates that the issue must pass and has not passed, according to the log.
 fn missing(view: &View, registry: &Registry, issue: &Issue) -> Outcome<Vec<String>> {
     let mut missing = Vec::new();
     let mut policy = Policy::default();
@@ -630,7 +635,7 @@ fn missing(view: &View, registry: &Registry, issue: &Issue) -> Outcome<Vec<Strin
     Ok(missing)
 }
 
-/// How a gate stands: by the log, with what the tree's file has about that very judgement.
+/// Returns the state of a gate: from the log, with the file's details of the same judgement.
 fn standing(
     gate: Option<&Gate>,
     judged: Option<&Judged>,

@@ -1,4 +1,4 @@
-//! Hooks: where git and agents ask jit before they act.
+//! Hooks: git and agent programs call jit here before they act.
 
 pub mod agent;
 pub mod git;

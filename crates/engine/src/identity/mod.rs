@@ -1,13 +1,18 @@
-//! Who acts (A4).
+//! Determines the acting agent (A4).
 //!
-//! Order: the flag, `JIT_AGENT_ID`, the session of an agent that started this process, `agent.toml` in the user's config folder (never inside a process that an agent
-//! started: that file speaks for the person), and last `human:<OS user>`.
+//! Order:
+//! 1. the flag;
+//! 2. `JIT_AGENT_ID`;
+//! 3. the session of an agent that started this process;
+//! 4. `agent.toml` in the user's config folder, but never inside a process that an agent started: that file names the
+//!    person;
+//! 5. `human:<OS user>`.
 //!
 //! Invariants:
-//! - what was asked for explicitly is used or refused, never silently replaced by something weaker; the refusal says
-//!   where the value came from;
-//! - without anything explicit there is always an answer: a damaged `agent.toml` is a warning;
-//! - set but empty is the same as unset for variables; an empty flag is a mistake.
+//! - An explicit value is used or refused, never silently replaced by a weaker source. The refusal names the source
+//!   of the value.
+//! - Without an explicit value there is always an answer: a damaged `agent.toml` is a warning.
+//! - For variables, empty is the same as unset; an empty flag is a mistake.
 pub mod process_binding;
 
 use std::ffi::OsString;
@@ -23,7 +28,7 @@ use crate::identity::process_binding::Bound;
 /// Kinds that need no configuration.
 pub const KINDS: [&str; 3] = ["agent", "ci", "human"];
 
-/// How to see that an agent started this process: the variable it sets, and whose it is.
+/// Variables that show that an agent started this process, and the agent that sets each.
 const MARKS: &[(&str, &str)] = &[
     ("CLAUDECODE", "claude"),
     ("CLAUDE_CODE_ENTRYPOINT", "claude"),
@@ -46,16 +51,16 @@ const MARKS: &[(&str, &str)] = &[
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DetectedAgent {
     pub name: &'static str,
-    /// The variable that gave it away.
+    /// The variable that identified it.
     pub variable: &'static str,
 }
 
-/// Where an identity came from.
+/// The source of an identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     Flag,
     Environment,
-    /// A process above this one is an agent in that session.
+    /// A parent of this process is an agent in that session.
     Session(SessionId),
     AgentFile(PathBuf),
     OsUser,
@@ -100,16 +105,16 @@ pub enum AgentError {
     },
 }
 
-/// What the surroundings say, as plain values.
+/// The environment, as plain values.
 #[derive(Debug, Clone, Default)]
 pub struct AgentEnv {
     pub agent_id: Option<OsString>,
     /// The user's config folder for jit.
     pub config_folder: Option<PathBuf>,
     pub detected: Option<DetectedAgent>,
-    /// The session that a process above this one was bound to.
+    /// The session that a parent of this process was bound to.
     pub session: Option<Bound>,
-    /// `None` asks the system, but only when nothing else is known.
+    /// `None`: the system is asked, but only if nothing else is known.
     pub os_user: Option<String>,
 }
 
@@ -129,8 +134,8 @@ impl AgentEnv {
     }
 }
 
-/// The user's config folder for jit: `$XDG_CONFIG_HOME/jit`, else `~/.config/jit`. By the XDG rules a relative
-/// value does not count.
+/// Returns the user's config folder for jit: `$XDG_CONFIG_HOME/jit`, else `~/.config/jit`. By the XDG rules a
+/// relative value does not count.
 pub fn user_folder(var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let absolute = |name: &str| var(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_CONFIG_HOME")
@@ -138,7 +143,7 @@ pub fn user_folder(var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
         .map(|folder| folder.join("jit"))
 }
 
-/// The agent program that started this process, if its marks are there.
+/// Returns the agent program that started this process, if its variables are set.
 pub fn detect(var: impl Fn(&str) -> Option<OsString>) -> Option<DetectedAgent> {
     let set =
         |name: &str| var(name).is_some_and(|value| !value.is_empty() && value != "0" && value != "false");
@@ -148,7 +153,7 @@ pub fn detect(var: impl Fn(&str) -> Option<OsString>) -> Option<DetectedAgent> {
         .map(|(variable, name)| DetectedAgent { name, variable })
 }
 
-/// Who acts. `extra_kinds` is what the configuration allows besides [`KINDS`].
+/// Returns the acting agent. `extra_kinds` are the kinds that the configuration allows besides [`KINDS`].
 pub fn resolve(flag: Option<&str>, env: &AgentEnv, extra_kinds: &[String]) -> Result<Whoami, AgentError> {
     let mut warnings = Vec::new();
     let (agent_id, source) = if let Some(text) = flag {
@@ -229,7 +234,7 @@ fn id_in_file(text: &str, path: &Path, extra_kinds: &[String]) -> Result<AgentId
     }
 }
 
-/// `human:<user>`, whatever the user is called.
+/// Returns `human:<user>`, or `human:uid-<number>` if the user name is not a valid id.
 fn human(user: &str) -> AgentId {
     let fallback = || format!("human:uid-{}", rustix::process::getuid().as_raw());
     match format!("human:{user}").parse().or_else(|_| fallback().parse()) {
@@ -238,7 +243,7 @@ fn human(user: &str) -> AgentId {
     }
 }
 
-/// `$XDG_DATA_HOME/jit`, else `~/.local/share/jit`. By the XDG rules a relative value does not count.
+/// Returns `$XDG_DATA_HOME/jit`, else `~/.local/share/jit`. By the XDG rules a relative value does not count.
 pub(crate) fn data_folder(var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let absolute = |name: &str| var(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_DATA_HOME")

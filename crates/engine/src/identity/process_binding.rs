@@ -1,15 +1,15 @@
-//! Which session a process belongs to (A4): an agent's tools need no variable to act as that agent.
+//! Binds a process to a session (A4), so that an agent's tools act as that agent without any variable.
 //!
 //! # Format
 //!
-//! `bound/<pid>.json` in the control directory: pid, start (of that process), session_id, agent_id. A hook or a server
-//! that an agent starts writes it for the agent's process; whatever that process starts, however deep, finds it by
-//! walking up its own parents.
+//! `bound/<pid>.json` in the control directory: pid, start (of that process), session_id, agent_id. A hook or a
+//! server that an agent starts writes it for the agent's process. Every process below that one, at any depth, finds
+//! it by walking up its own parents.
 //!
 //! # Invariants
 //!
-//! - a binding counts only for the very process it was made for: a number that was given out again is no match;
-//! - where nothing was ever bound nobody walks: one look at the folder is all it costs.
+//! - A binding counts only for exactly the process it was made for: a reused pid is no match.
+//! - If nothing was ever bound, no process walks up its parents: one check of the folder is the whole cost.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 const FOLDER: &str = "bound";
 
-/// What a process was bound to.
+/// The session and agent that a process is bound to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bound {
     pub pid: u32,
@@ -43,7 +43,7 @@ fn path(control_dir: &Path, pid: u32) -> PathBuf {
     control_dir.join(FOLDER).join(format!("{pid}.json"))
 }
 
-/// From now on, that process and all it starts act in the session.
+/// Binds a process: from now on it and all processes below it act in the session.
 pub fn bind(control_dir: &Path, process: ProcessRef, session: &SessionId, agent: &AgentId) -> io::Result<()> {
     file::make_dir_like_parent(&control_dir.join(FOLDER))?;
     let bound = Bound {
@@ -62,7 +62,7 @@ fn read(path: &Path) -> Option<Bound> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
-/// The session that this process runs in, if one of its parents was bound.
+/// Returns the session that this process runs in, if one of its parents was bound.
 pub fn find(control_dir: &Path) -> Option<Bound> {
     if !control_dir.join(FOLDER).is_dir() {
         return None;
@@ -73,7 +73,7 @@ pub fn find(control_dir: &Path) -> Option<Bound> {
         .find_map(|parent| read(&path(control_dir, parent.pid)).filter(|bound| bound.process() == parent))
 }
 
-/// Every binding whose process lives.
+/// Returns every binding whose process is alive.
 pub fn all(control_dir: &Path) -> io::Result<Vec<Bound>> {
     Ok(entries(control_dir)?
         .into_iter()
@@ -106,8 +106,8 @@ pub fn unbind(control_dir: &Path, sessions: &[SessionId]) -> io::Result<()> {
     Ok(())
 }
 
-/// Where an agent's process is at home, for a hook that is called from wherever the agent's shell happens to stand: one
-/// file for each process in the user's own folder, `homes/<pid>.json`.
+/// The worktree of an agent's process, for a hook that starts in the agent's current folder. One file for each
+/// process in the user's own folder, `homes/<pid>.json`.
 #[derive(Debug, Serialize, Deserialize)]
 struct Home {
     start: u64,
@@ -118,14 +118,14 @@ fn homes() -> Option<PathBuf> {
     crate::identity::data_folder(|name| std::env::var_os(name)).map(|folder| folder.join("homes"))
 }
 
-/// From now on that process is at home in `root`.
+/// Records `root` as the worktree of that process.
 pub fn settle(process: ProcessRef, root: &Path) -> io::Result<()> {
     let Some(folder) = homes() else {
         return Ok(());
     };
     std::fs::create_dir_all(&folder)?;
     for entry in std::fs::read_dir(&folder)?.flatten() {
-        // Of those that are gone nothing is kept.
+        // Entries of processes that are gone are removed.
         let pid = entry
             .path()
             .file_stem()
@@ -142,7 +142,7 @@ pub fn settle(process: ProcessRef, root: &Path) -> io::Result<()> {
     file::replace_unsynced(&folder.join(format!("{}.json", process.pid)), &content)
 }
 
-/// Where the agent that started this process is at home, if that is known.
+/// Returns the recorded worktree of the agent that started this process, if known.
 pub fn home() -> Option<PathBuf> {
     let folder = homes().filter(|folder| folder.is_dir())?;
     let parents = process::ancestors(std::process::id()).ok()?;
@@ -153,7 +153,7 @@ pub fn home() -> Option<PathBuf> {
     })
 }
 
-/// The process that an agent runs as: the nearest parent that is not merely a shell on the way to it.
+/// Returns the process of the agent: the nearest parent that is not just a shell in between.
 pub fn agent_process() -> io::Result<Option<ProcessRef>> {
     let parents = process::ancestors(std::process::id())?;
     Ok(parents

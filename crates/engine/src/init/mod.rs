@@ -1,4 +1,4 @@
-//! `jit init`: everything a repository needs, made once, said once, and left alone when it is there.
+//! `jit init`: creates everything that a repository needs, reports each step, and leaves existing files alone.
 pub mod uninstall;
 
 use std::fs;
@@ -54,7 +54,7 @@ gates/registry.json merge=jit-issue text eol=lf
 gates/results/*.json merge=jit-issue text eol=lf
 ";
 
-/// The same as it was before gates were merged, and before their results were.
+/// Earlier versions: before gates were merged, and before their results were.
 pub(crate) const FORMER_ATTRIBUTES: &[&str] = &[
     "\
 # Kept by jit: logs and sets keep the lines of both sides, issues are merged field by field, results gate by gate.
@@ -74,23 +74,23 @@ issue.json merge=jit-issue text eol=lf
 /// The name of the merge driver in git's configuration.
 pub const MERGE_DRIVER: &str = "jit-issue";
 pub(crate) const DRIVER_NAME: &str = "jit: issues, field by field";
-/// Where whoever runs git has no `jit` on PATH, both sides are kept, with conflict markers: git itself would take ours.
+/// If git's caller has no `jit` on PATH, both sides are kept with conflict markers: git itself would take ours.
 pub(crate) const DRIVER_COMMAND: &str = "if command -v jit >/dev/null 2>&1; then jit merge-driver %O %A %B %P; \
     else echo jit is not on PATH, merged line by line: %P >&2; \
     git merge-file --marker-size=%L -L ours -L base -L theirs %A %O %B; fi";
-/// The same as it was before that.
+/// The command of earlier versions.
 const FORMER_COMMAND: &str = "jit merge-driver %O %A %B %P";
 
-/// What was done, each in a few words, and what should be known besides.
+/// The steps that were done, each in a few words, and warnings.
 #[derive(Debug, Default)]
 pub struct Done {
-    /// There was no log before: what the tree holds is new to it.
+    /// There was no log before: everything in the tree is new to it.
     pub log_is_new: bool,
     pub steps: Vec<String>,
     pub warnings: Vec<String>,
 }
 
-/// Makes a file unless something of that name is there.
+/// Creates a file unless the name exists.
 fn ensure_file(path: &Path, content: &str, done: &mut Done) -> Outcome<()> {
     let made = path
         .parent()
@@ -116,7 +116,7 @@ fn ensure_dir(path: &Path, done: &mut Done) -> Outcome<()> {
     }
 }
 
-/// Sets the repository up. Running it again changes nothing and says so.
+/// Sets the repository up. Running it again changes nothing and reports that.
 pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Done> {
     let place = &found.place;
     let mut done = Done::default();
@@ -151,7 +151,7 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
         if place.has_git() {
             let path = local.join(".gitattributes");
             ensure_file(&path, ATTRIBUTES, &mut done)?;
-            // Nobody has changed it since.
+            // The file is unchanged since an earlier version wrote it.
             let found = file::read_real(&path, 1 << 16).unwrap_or_default();
             if found.is_some_and(|found| FORMER_ATTRIBUTES.iter().any(|former| found == former.as_bytes())) {
                 file::replace_here(&path, ATTRIBUTES.as_bytes())
@@ -181,10 +181,10 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
         ));
     }
     if let Some(common) = &place.common_dir {
-        // git refuses to change its configuration while another process does: one at a time.
+        // Git refuses to change its configuration while another process does: one at a time.
         let _turn =
             file::lock_folder(&place.control_dir).map_err(|e| io_refusal("lock", &place.control_dir, &e))?;
-        // Not being able to tell costs a newline.
+        // A failure costs a newline.
         let _ = note_unended(place, common);
         ensure_merge_driver(common, &mut done)?;
         note_default_branch(place, common, &mut done)?;
@@ -192,7 +192,7 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
     Ok(done)
 }
 
-/// All that jit itself makes in the control plane, as ARCHITECTURE.md lists it.
+/// All names that jit itself creates in the control plane, as ARCHITECTURE.md lists them.
 const OURS: &[&str] = &[
     "activities",
     LOCKS,
@@ -218,16 +218,16 @@ const OURS: &[&str] = &[
     "workflows",
 ];
 
-/// Names that jit itself makes in the control plane.
+/// Returns whether jit itself creates this name in the control plane.
 pub(crate) fn is_ours(name: &str) -> bool {
-    // A file that is being written, or was when somebody was killed.
+    // A file that is being written, or whose writer was killed.
     let whole = name.strip_suffix(".tmp").and_then(|name| name.rsplit_once('.'));
     let name = whole.map_or(name, |(name, _)| name);
     OURS.contains(&name) || name.starts_with("claims.") || name.starts_with("backup-")
 }
 
-/// Gives the control plane the permissions that git's configuration asks for, if it has others. Says whether it did.
-/// Touches nothing but what jit made.
+/// Gives the control plane the permissions that git's configuration asks for, if it has others. Returns whether it
+/// did. Changes only files that jit created.
 fn align_permissions(place: &Place) -> io::Result<bool> {
     use std::os::unix::fs::PermissionsExt as _;
     fn align(path: &Path, mode: u32) -> io::Result<()> {
@@ -242,7 +242,7 @@ fn align_permissions(place: &Place) -> io::Result<bool> {
                 align(&entry?.path(), mode)?;
             }
         }
-        // Setting what is set already would look like an edit to whoever watches the file.
+        // Setting the same permissions again would look like an edit to a watcher of the file.
         if meta.permissions().mode() & 0o7777 != wanted {
             fs::set_permissions(path, fs::Permissions::from_mode(wanted))?;
         }
@@ -264,7 +264,7 @@ fn align_permissions(place: &Place) -> io::Result<bool> {
     Ok(true)
 }
 
-/// A folder that JIT_DIR names must be jit's own, or empty: it gets jit's permissions and jit's files.
+/// Refuses a JIT_DIR folder that is neither jit's own nor empty: it gets jit's permissions and jit's files.
 fn require_ours(place: &Place) -> Outcome<()> {
     let dir = &place.control_dir;
     let foreign = || -> io::Result<Option<std::ffi::OsString>> {
@@ -293,18 +293,18 @@ fn require_ours(place: &Place) -> Outcome<()> {
     }
 }
 
-/// Whether a command is one that some jit has registered.
+/// Returns whether some version of jit registered this command.
 pub(crate) fn is_jits(command: &str) -> bool {
     command == DRIVER_COMMAND || command.split_whitespace().next() == Some("jit")
 }
 
-/// What registers the merge driver by hand.
+/// Returns the command that registers the merge driver by hand.
 pub(crate) fn driver_setting() -> String {
     format!("git config merge.{MERGE_DRIVER}.driver '{DRIVER_COMMAND}'")
 }
 
-/// A file in the control plane that is there if git's configuration had no newline at its end before jit changed it: the
-/// digest of what it was. git adds the newline and does not take it away again.
+/// The file in the control plane with the digest of git's configuration before jit changed it. It exists only if that
+/// did not end in a newline. Git adds the newline and does not remove it again.
 const UNENDED: &str = "git-config";
 
 fn note_unended(place: &Place, common: &Path) -> io::Result<()> {
@@ -315,20 +315,20 @@ fn note_unended(place: &Place, common: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes what jit wrote out of git's configuration, and nothing else: git itself would leave an empty section beside a
-/// comment, and take blank lines along. Returns the keys that are gone.
+/// Removes jit's settings from git's configuration, and nothing else. Git itself would leave an empty section beside
+/// a comment, and remove blank lines. Returns the removed keys.
 pub(crate) fn remove_settings(place: &Place, common: &Path) -> io::Result<Vec<String>> {
     let config = common.join("config");
-    // Where it is a link, what it leads to.
+    // If it is a link, its target.
     let config = fs::canonicalize(&config).unwrap_or(config);
     let mut lock = config.clone().into_os_string();
     lock.push(".lock");
-    // As git does it, so that nobody writes at the same time.
+    // As git does it, so that no other process writes at the same time.
     let held = fs::File::create_new(&lock)?;
     let change = || -> io::Result<(Vec<String>, bool)> {
         let now = fs::read(&config)?;
         let (mut rest, keys) = without_settings(&now);
-        // The newline that git added goes too, if nothing else is different.
+        // The newline that git added is removed too, if nothing else differs.
         let before = file::read_real(&place.control_dir.join(UNENDED), 100)?;
         if let (Some(before), Some(unended)) = (before, rest.strip_suffix(b"\n"))
             && text_digest(unended).as_bytes() == before
@@ -345,7 +345,7 @@ pub(crate) fn remove_settings(place: &Place, common: &Path) -> io::Result<Vec<St
         Ok((keys, true))
     };
     let changed = change();
-    // Once it has become the configuration, a lock of that name is somebody else's.
+    // Once the lock file has become the configuration, a new lock of that name belongs to another process.
     if !matches!(changed, Ok((_, true))) {
         fs::remove_file(&lock)?;
     }
@@ -355,22 +355,22 @@ pub(crate) fn remove_settings(place: &Place, common: &Path) -> io::Result<Vec<St
 /// A section in which jit sets something.
 struct Section {
     name: &'static str,
-    /// Its first line, in the text that is left.
+    /// Its first line, in the remaining text.
     first: std::ops::Range<usize>,
-    /// A key of jit's was in it.
+    /// It had a key of jit's.
     has_ours: bool,
-    /// Another one is.
+    /// It has another key.
     has_more: bool,
 }
 
-/// The first line of a section that only jit needed goes too.
+/// Removes the first line of a section that only jit needed.
 fn close(rest: &mut Vec<u8>, section: Option<Section>) {
     if let Some(section) = section.filter(|section| section.has_ours && !section.has_more) {
         rest.drain(section.first);
     }
 }
 
-/// The text of a configuration without what jit writes there, and the keys that were in it.
+/// Returns the text of a configuration without jit's settings, and the removed keys.
 fn without_settings(text: &[u8]) -> (Vec<u8>, Vec<String>) {
     let merge = format!("[merge \"{MERGE_DRIVER}\"]");
     let (mut rest, mut keys) = (Vec::with_capacity(text.len()), Vec::new());
@@ -381,7 +381,7 @@ fn without_settings(text: &[u8]) -> (Vec<u8>, Vec<String>) {
         let said = said.trim();
         let is_comment = said.starts_with(['#', ';']);
         if goes_on {
-            // Part of the value before.
+            // Part of the previous value.
         } else if said.starts_with('[') {
             close(&mut rest, section);
             let first = rest.len()..rest.len() + line.len();
@@ -411,7 +411,8 @@ fn without_settings(text: &[u8]) -> (Vec<u8>, Vec<String>) {
     (rest, keys)
 }
 
-/// Whether a value goes on in the next line: it ends in a backslash that is neither escaped nor in a comment.
+/// Returns whether a value continues in the next line: it ends in a backslash that is neither escaped nor in a
+/// comment.
 fn is_continued(line: &str) -> bool {
     let mut is_quoted = false;
     let mut rest = line.chars();
@@ -426,10 +427,10 @@ fn is_continued(line: &str) -> bool {
     false
 }
 
-/// The key that a line of a section sets, if jit does so.
+/// Returns the key that a line of a section sets, if jit sets it.
 fn our_key(section: &str, line: &str) -> Option<String> {
     let (name, value) = line.split_once('=')?;
-    // git quotes a value with a semicolon in it.
+    // Git quotes a value that contains a semicolon.
     let value = value.trim();
     let value = value
         .strip_prefix('"')
@@ -480,14 +481,14 @@ fn ensure_merge_driver(common: &Path, done: &mut Done) -> Outcome<()> {
     Ok(())
 }
 
-/// Where neither a remote nor a usual name tells which branch is the default one, the present one is, for good.
+/// Records the current branch as the default one, permanently, if neither a remote nor a usual name identifies it.
 fn note_default_branch(place: &Place, common: &Path, done: &mut Done) -> Outcome<()> {
     let git = |e: jit_git::GitError| Box::new(Refusal::new(Code::Io, e.to_string()));
     let found = default_branch(place, None).map_err(git)?;
     let Some(branch) = found.filter(|branch| branch.because == Because::Current) else {
         return Ok(());
     };
-    // A branch of one of the usual names that has no commit yet will be found by its name.
+    // A branch with a usual name but without a commit will be found by its name.
     if matches!(branch.name.as_str(), "main" | "master") {
         return Ok(());
     }
@@ -500,16 +501,16 @@ fn note_default_branch(place: &Place, common: &Path, done: &mut Done) -> Outcome
     Ok(())
 }
 
-/// Where the default branch is noted in git's configuration.
+/// The key for the default branch in git's configuration.
 pub(crate) const DEFAULT_BRANCH: &str = "jit.defaultBranch";
 
-/// What git would run to merge issues here.
+/// The merge driver for issues that git would run here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Driver {
     Current,
     /// As an older jit registered it: without `jit` on PATH, one side is lost.
     Former,
-    /// Another command: of an older jit, or of somebody's own.
+    /// Another command: of an older jit, or the user's own.
     Other(String),
     Missing,
 }

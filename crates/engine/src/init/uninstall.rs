@@ -1,14 +1,14 @@
-//! `jit uninstall`: everything that jit made is taken away again, and nothing of value with it.
+//! `jit uninstall`: removes everything that jit created, and nothing of value.
 //!
 //! What must hold:
-//! - nothing is removed while somebody holds something, nor before every issue is in an exported file, synced, and in
-//!   another one the definitions and results of gates that git does not have;
-//! - in a tree only files go that git has never seen and whose content is in the export or is what `jit init` wrote;
-//!   with `purge_tree` also those that git has as they are. Everything else stays and is named;
-//! - what agents' programs were told of jit in the trees is taken back by the caller, who knows their files; what is
-//!   committed in other worktrees than this one, and what is the user's own, is named with the command to remove it;
-//! - the log goes last: whatever is cut short can be run again;
-//! - right after `jit init`, git's status and configuration are as they were before it.
+//! - Nothing is removed while a lease is held. Nothing is removed before every issue is in an exported file, synced,
+//!   and another file has the gate definitions and results that git does not have.
+//! - In a tree, a file is removed only if git never had it and its content is in the export or is what `jit init`
+//!   wrote. With `purge_tree`, files that equal git's version are removed too. Everything else stays and is listed.
+//! - The caller removes jit's entries from files of agent programs in the trees, because it knows those files.
+//!   Entries that are committed in other worktrees, and the user's own, are listed with the command to remove them.
+//! - The log is removed last, so an interrupted run can be repeated.
+//! - Right after `jit init`, uninstalling leaves git's status and configuration as they were before it.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -36,53 +36,53 @@ use crate::refusals::refuse;
 use crate::replica::Files;
 use crate::worktree_identity::remove_excluded;
 
-/// Longest file in a tree that is compared with what it should be.
+/// The largest file in a tree that is compared with its expected content.
 const MAX_COMPARED: u64 = 16 << 20;
 
 #[derive(Debug, Clone, Default)]
 pub struct Uninstall {
-    /// Where the issues go; a file beside the control plane when not given.
+    /// The file for the issues; the default is a file beside the control plane.
     pub export: Option<PathBuf>,
-    /// In this worktree, also what is committed.
+    /// Remove committed files of this worktree too.
     pub purge_tree: bool,
 }
 
 #[derive(Debug, Default, Serialize)]
 pub struct Uninstalled {
-    /// The file with every issue; null when there were none.
+    /// The file with every issue; null if there were none.
     pub export: Option<String>,
     pub issues: usize,
-    /// The file with what only the trees had about gates; null when there was nothing.
+    /// The file with the gate files that only the trees had; null if there were none.
     pub gates: Option<String>,
     pub removed: Vec<String>,
     pub kept: Vec<Left>,
     #[serde(skip)]
     pub warnings: Vec<String>,
-    /// The issue whose files were last compared, and what they should be.
+    /// The issue whose files were last compared, and their expected content.
     #[serde(skip)]
     last: Option<(IssueId, Files)>,
-    /// Files of gates that are in the export.
+    /// Gate files that are in the export.
     #[serde(skip)]
     exported: HashSet<PathBuf>,
 }
 
-/// A file that is to be written, and its content.
+/// A file to write, and its content.
 type Export = (PathBuf, Vec<u8>);
 
-/// A folder in which agents' programs may have been told of jit.
+/// A folder in which files of agent programs may mention jit.
 #[derive(Debug)]
 pub struct Tree<'a> {
     pub root: &'a Path,
-    /// The one that jit was called in.
+    /// The folder in which jit was called.
     pub here: bool,
     git: bool,
 }
 
 impl Tree<'_> {
-    /// Whether git has the file.
+    /// Returns whether git has the file.
     pub fn tracks(&self, file: &Path) -> bool {
         let listed = || Git::at(self.root).args(["ls-files", "-z", "--"]).arg(file).run();
-        // Where git cannot say, the file is better left alone.
+        // If git gives no answer, the file is left alone.
         self.git && listed().map_or(true, |names| !names.is_empty())
     }
 }
@@ -99,7 +99,7 @@ impl Uninstalled {
         });
     }
 
-    /// Removes a file, or says why it is still there.
+    /// Removes a file, or records why it still exists.
     fn remove_file(&mut self, path: &Path) {
         match fs::remove_file(path) {
             Ok(()) => self.removed(path),
@@ -109,7 +109,7 @@ impl Uninstalled {
     }
 }
 
-/// Whether jit may be removed now.
+/// Refuses if jit may not be removed now.
 pub fn may_uninstall(cx: &Context) -> Outcome<()> {
     if let Some(agent) = crate::context::calling_agent::asking_agent(cx) {
         let message = format!("{agent} is an agent, and removing jit is not for agents");
@@ -120,7 +120,7 @@ pub fn may_uninstall(cx: &Context) -> Outcome<()> {
     refuse_while_used(cx, &crate::write_path::view(cx)?)
 }
 
-/// Leases, units of work that are not finished, and work that was rescued.
+/// Refuses while there are leases, unfinished units, or rescued work.
 fn refuse_while_used(cx: &Context, view: &View) -> Outcome<()> {
     crate::worktrees::cleanup::refuse_while_rescued(cx)?;
     let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
@@ -164,14 +164,14 @@ fn refuse_while_used(cx: &Context, view: &View) -> Outcome<()> {
     Err(Box::new(refusal))
 }
 
-/// `untell` is called for each folder once everything is exported.
+/// Removes jit. `untell` is called for each folder once everything is exported.
 pub fn uninstall(
     cx: &Context,
     options: &Uninstall,
     untell: &mut dyn FnMut(&Tree<'_>, &mut Uninstalled),
 ) -> Outcome<Uninstalled> {
     may_uninstall(cx)?;
-    // What was edited here and not yet taken notice of is to be in the export.
+    // Edits that are not imported yet must be in the export.
     let mut done = Uninstalled {
         warnings: crate::issues::sync::join_tree(cx)?.1,
         ..Uninstalled::default()
@@ -183,7 +183,7 @@ pub fn uninstall(
         export_all(cx, &view, options, &mut done)?,
         export_gates(cx, options, &mut done)?,
     );
-    // Both or none: with one of them written, the same command could not be run again.
+    // Both or none: with only one of them written, the same command could not be repeated.
     for (path, _) in issues.iter().chain(&gates) {
         require_lasting(cx, path)?;
         require_free(path)?;
@@ -226,7 +226,7 @@ pub fn uninstall(
     Ok(done)
 }
 
-/// The file with every issue, if there is to be one.
+/// Returns the file with every issue, if there is any.
 fn export_all(
     cx: &Context,
     view: &View,
@@ -244,7 +244,7 @@ fn export_all(
     Ok(Some((path, lines.into_bytes())))
 }
 
-/// A refusal, if a file would be removed there with all the rest.
+/// Refuses a path whose file would be removed with all the rest.
 fn require_lasting(cx: &Context, path: &Path) -> Outcome<()> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -277,13 +277,13 @@ fn require_lasting(cx: &Context, path: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// A file beside the control plane that is not there yet.
+/// Returns an unused file name beside the control plane.
 fn free_name(cx: &Context, ending: &str) -> PathBuf {
     let second = jiff::Timestamp::from_millisecond(clock::wall_ms()).unwrap_or_default();
     let name = format!("jit-export-{}", second.strftime("%Y%m%dT%H%M%SZ"));
     let folder = cx.place.common_dir.as_ref().or(cx.place.worktree_root.as_ref());
     let folder = folder.unwrap_or(&cx.place.start);
-    // Another one may have been made in this second.
+    // Another export may have been made in this second.
     let mut path = folder.join(format!("{name}.{ending}"));
     let mut n = 2;
     while path.symlink_metadata().is_ok() {
@@ -293,7 +293,7 @@ fn free_name(cx: &Context, ending: &str) -> PathBuf {
     path
 }
 
-/// What the trees have about gates and git does not, as it is there.
+/// Returns the gate files that the trees have and git does not, unchanged.
 fn export_gates(cx: &Context, options: &Uninstall, done: &mut Uninstalled) -> Outcome<Option<Export>> {
     let mut files = Vec::new();
     for path in gate_files(cx, options)? {
@@ -302,7 +302,7 @@ fn export_gates(cx: &Context, options: &Uninstall, done: &mut Uninstalled) -> Ou
             continue;
         }
         let content = fs::read(&path).map_err(|e| io_refusal("read", &path, &e))?;
-        // What is not a text is no file of ours: it stays.
+        // A file that is not text is not ours: it stays.
         if let Ok(text) = String::from_utf8(content) {
             files.push(GateFile {
                 path: path.display().to_string(),
@@ -315,7 +315,7 @@ fn export_gates(cx: &Context, options: &Uninstall, done: &mut Uninstalled) -> Ou
         return Ok(None);
     }
     let path = match &options.export {
-        // Beside the issues, whatever they are called.
+        // Beside the issues, whatever their file is called.
         Some(issues) => {
             let mut name = issues.clone().into_os_string();
             name.push(".gates.json");
@@ -328,7 +328,7 @@ fn export_gates(cx: &Context, options: &Uninstall, done: &mut Uninstalled) -> Ou
     Ok(Some((path, bytes)))
 }
 
-/// Definitions and results of gates that may be removed from trees, and are not committed as they are.
+/// Returns the gate definitions and results that may be removed from trees and differ from the committed ones.
 fn gate_files(cx: &Context, options: &Uninstall) -> Outcome<Vec<PathBuf>> {
     let ours = |root: &Path, path: PathBuf| {
         let parts: Vec<&str> = path.iter().filter_map(OsStr::to_str).collect();
@@ -359,7 +359,7 @@ fn gate_files(cx: &Context, options: &Uninstall) -> Outcome<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The worktrees that are there.
+/// Returns the existing worktrees.
 fn roots(cx: &Context, common: &Path) -> Outcome<Vec<PathBuf>> {
     let all = crate::worktree_identity::list(common).map_err(|e| refuse(Code::Io, e))?;
     let mut roots: Vec<PathBuf> = all.into_iter().filter_map(|one| one.root).collect();
@@ -406,7 +406,7 @@ fn leave_git(
     remove_settings(&cx.place, common, done)
 }
 
-/// Removes what jit wrote into a worktree, as far as nothing is lost by it.
+/// Removes jit's files from a worktree, as far as nothing is lost.
 fn leave_tree(
     cx: &Context,
     table: &dyn Table,
@@ -441,14 +441,14 @@ fn leave_tree(
     }
     let folders = fs::read_dir(local.join("issues")).into_iter().flatten();
     for folder in folders.flatten() {
-        // One that still holds something stays.
+        // A folder that is not empty stays.
         let _ = fs::remove_dir(folder.path());
     }
     prune(&local, FOLDERS);
     Ok(())
 }
 
-/// Whether a file in a tree is a default that nobody touched, or says nothing that the export does not.
+/// Returns whether a file in a tree is an unchanged default, or has no content that the export lacks.
 fn is_ours_alone(
     cx: &Context,
     table: &dyn Table,
@@ -504,7 +504,7 @@ fn is_exported(
         return Ok(true);
     }
     match name {
-        // An older copy that jit has taken in.
+        // An older copy that jit has imported.
         ISSUE => state::is_known_file(table, id, &text_digest(content)).map_err(unreadable),
         DESCRIPTION => Ok(false),
         _ => {
@@ -514,12 +514,12 @@ fn is_exported(
     }
 }
 
-/// Without git the control plane is the folder itself, unless it was told to be elsewhere.
+/// Returns whether the control plane is the folder itself: without git it is, unless another place was configured.
 fn is_one_folder(cx: &Context) -> bool {
     cx.place.local_jit.as_ref() == Some(&cx.place.control_dir)
 }
 
-/// The same without git: files that say something that the export does not stay.
+/// Does the same without git: files with content that the export lacks stay.
 fn leave_folder(cx: &Context, table: &dyn Table, done: &mut Uninstalled) -> Outcome<()> {
     let Some(local) = &cx.place.local_jit else {
         return Ok(());
@@ -563,12 +563,12 @@ fn leave_below(
             done.keep(&entry.path(), "not in the export as it is");
         }
     }
-    // One that still holds something stays.
+    // A folder that is not empty stays.
     let _ = fs::remove_dir(full);
     Ok(())
 }
 
-/// Whether a file is an earlier text of an issue or what a gate printed, where the control plane has them in a tree.
+/// Returns whether a file is an earlier text of an issue or a gate's output, if the control plane is inside a tree.
 fn is_of_control_plane(cx: &Context, table: &dyn Table, root: &Path, path: &Path) -> Outcome<bool> {
     let parts: Vec<&str> = path.to_str().unwrap_or_default().split('/').collect();
     match parts.as_slice() {
@@ -595,7 +595,7 @@ fn remove_control_plane(cx: &Context, done: &mut Uninstalled) -> Outcome<()> {
     for entry in fs::read_dir(dir).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         if is_one_folder(cx) && IN_TREES.iter().any(|name| entry.file_name() == **name) {
-            // What is left of it has been named.
+            // The rest of it has been listed.
             continue;
         }
         match entry.file_name().to_str().is_some_and(setup::is_ours) {
@@ -603,7 +603,7 @@ fn remove_control_plane(cx: &Context, done: &mut Uninstalled) -> Outcome<()> {
             false => done.keep(&entry.path(), "not made by jit"),
         }
     }
-    // The truth, and the lock on it, last.
+    // The log, and the lock on it, last.
     let rank = |name: &OsStr| match name.to_str() {
         Some("events") => 1,
         Some("locks") => 2,
@@ -619,26 +619,26 @@ fn remove_control_plane(cx: &Context, done: &mut Uninstalled) -> Outcome<()> {
         };
         gone.map_err(|e| io_refusal("remove", &path, &e))?;
     }
-    // What is not jit's is still in it, and has been named.
+    // Files of others are still in it, and have been listed.
     if fs::remove_dir(dir).is_ok() {
         done.removed(dir);
     }
     Ok(())
 }
 
-/// Why a file that git has otherwise is left.
+/// The reason for keeping a file that differs from git's version.
 const CHANGED: &str = "changed, and not committed";
 
-/// Where the worktree's identity can be read, in its `.jit`.
+/// The file in a worktree's `.jit` that shows the worktree's identity.
 const VIEW: &str = "worktree.json";
 
-/// Folders that a worktree has as well as the control plane.
+/// Folders that both a worktree and the control plane have.
 const IN_TREES: &[&str] = &["gates", "issues"];
 
 /// Folders of a worktree's `.jit`, the innermost first.
 const FOLDERS: &[&str] = &["gates/results", "gates", "issues", ""];
 
-/// Whether a path in a worktree is a file of its gates.
+/// Returns whether a path in a worktree is a gate file.
 fn is_about_gates(parts: &[&str]) -> bool {
     match parts {
         [".jit", "gates", "registry.json"] => true,
@@ -647,19 +647,19 @@ fn is_about_gates(parts: &[&str]) -> bool {
     }
 }
 
-/// What git lists below `.jit`.
+/// Returns the paths below `.jit` that git lists.
 fn jit_paths(root: &Path, args: &[&str]) -> Outcome<Vec<PathBuf>> {
     let out = Git::at(root).args(args).args(["--", ".jit"]).run();
     let out = out.map_err(|e| refuse(Code::Io, e))?;
     let names = out.split(|b| *b == 0).filter(|name| !name.is_empty());
     let mut paths: Vec<PathBuf> = names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect();
-    // One that is not merged is there once for each side.
+    // An unmerged path is listed once for each side.
     paths.dedup();
     Ok(paths)
 }
 
-/// What is there below `.jit`, and in git otherwise. Without any commit that is everything. By the content: git does not
-/// look at files that it was told not to look at (skip-worktree, assume-unchanged).
+/// Returns the tracked files below `.jit` that exist and differ from the committed ones; all of them if there is no
+/// commit. Compares contents: git ignores files marked as skip-worktree or assume-unchanged.
 fn uncommitted(root: &Path) -> Outcome<Vec<PathBuf>> {
     let failed = |e: GitError| refuse(Code::Io, e);
     let mut paths = jit_paths(root, &["ls-files", "-z"])?;
@@ -689,14 +689,14 @@ fn uncommitted(root: &Path) -> Outcome<Vec<PathBuf>> {
     Ok(changed)
 }
 
-/// Object and path of a line `<mode> blob <object>\t<path>`.
+/// Returns object and path of a line `<mode> blob <object>\t<path>`.
 fn entry(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let tab = line.iter().position(|b| *b == b'\t')?;
     let object = line.get(..tab)?.rsplit(|b| *b == b' ').next()?;
     Some((object, line.get(tab + 1..)?))
 }
 
-/// A line that git reads as this path, whatever is in it.
+/// Returns a line that git reads as this path, whatever characters it has.
 fn quoted(path: &Path) -> Vec<u8> {
     let mut line = vec![b'"'];
     for byte in path.as_os_str().as_bytes() {
@@ -718,7 +718,7 @@ fn require_free(path: &Path) -> Outcome<()> {
     }
 }
 
-/// Writes a file that must not be there yet.
+/// Writes a file that must not exist yet.
 fn write_new(path: &Path, content: &[u8]) -> Outcome<()> {
     match file::create(path, content) {
         Ok(true) => Ok(()),
@@ -727,7 +727,7 @@ fn write_new(path: &Path, content: &[u8]) -> Outcome<()> {
     }
 }
 
-/// Removes these folders where they are empty.
+/// Removes these folders if they are empty.
 fn prune(local: &Path, names: &[&str]) {
     for name in names {
         let _ = fs::remove_dir(local.join(name));
@@ -746,7 +746,7 @@ fn remove_identity(git_dir: &Path, done: &mut Uninstalled) {
     }
 }
 
-/// Names that jit itself makes in a worktree's git directory.
+/// Returns whether jit itself creates this name in a worktree's git directory.
 fn is_of_git_dir(name: &str) -> bool {
     let identity = name
         .strip_prefix("jit-worktree")
@@ -757,7 +757,7 @@ fn is_of_git_dir(name: &str) -> bool {
         || identity.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-/// Takes back what jit wrote into git's configuration, and names what else is there under its names.
+/// Removes jit's settings from git's configuration, and lists other settings under its names.
 fn remove_settings(place: &Place, common: &Path, done: &mut Uninstalled) -> Outcome<()> {
     let config = common.join("config");
     let removed = setup::remove_settings(place, common).map_err(|e| io_refusal("change", &config, &e))?;

@@ -1,4 +1,4 @@
-//! Single issues: making, changing and showing them.
+//! Single issues: create, change and show them.
 
 use jit_core::decide::command::{Command, IssueChange, NewIssue};
 use jit_core::issue_files::format::MAX_DESCRIPTION;
@@ -18,7 +18,7 @@ use crate::gates::service::require_jit;
 use crate::refusals::refuse;
 use crate::write_path::{carry_out_with, waits_for};
 
-/// A description as it is kept: every line ends in a newline alone, and an empty one is none.
+/// Normalizes a description: every line ends in a newline alone, and an empty text is none.
 fn kept_text(text: &str) -> Outcome<Option<Vec<u8>>> {
     if text.len() as u64 >= MAX_DESCRIPTION {
         return Err(refuse(Code::Invalid, "the description is longer than 4 MiB"));
@@ -26,7 +26,7 @@ fn kept_text(text: &str) -> Outcome<Option<Vec<u8>>> {
     if text.is_empty() {
         return Ok(None);
     }
-    // As it is read again: git may give every line the ending of another system, so that says nothing.
+    // As the file is read again: git may convert every line ending for another system, so line endings mean nothing.
     let lines: Vec<&str> = text.split('\n').map(|line| line.trim_end_matches('\r')).collect();
     let mut text = lines.join("\n").into_bytes();
     if !text.ends_with(b"\n") {
@@ -117,7 +117,7 @@ pub(crate) fn change_issue(
     let comments = state::comments(&*view.table, &shown.issue.id);
     shown.comments = Some(comments.map_err(|e| refuse(Code::Io, e))?);
     if shown.lease.is_none() {
-        // Somebody else may hold it.
+        // Another agent may hold it.
         let key = Resource::Issue(shown.issue.id.clone()).key();
         let lease = state::lease_on(&*view.table, &key).map_err(|e| refuse(Code::Io, e))?;
         let fresh = IssueView::new(shown.issue.clone(), lease.as_ref(), &view.now);
@@ -137,7 +137,7 @@ pub(crate) fn show_issue(cx: &Context, text: &IssuePrefix) -> Outcome<Answer> {
     Ok(answer)
 }
 
-/// The issue of a lease that was just granted, beside it.
+/// Adds the issue to the answer of a lease that was just granted.
 pub(crate) fn picked(cx: &Context, mut answer: Answer) -> Outcome<Answer> {
     let Reply::Lease(lease) = answer.reply else {
         return Ok(answer);
@@ -156,7 +156,7 @@ pub(crate) fn picked(cx: &Context, mut answer: Answer) -> Outcome<Answer> {
     Ok(answer)
 }
 
-/// Everything about one issue, and a warning if its text is lost.
+/// Returns everything about one issue, and a warning if its text is lost.
 pub(crate) fn whole(cx: &Context, view: &View, issue: Issue) -> Outcome<(IssueView, Option<String>)> {
     let unreadable = |e| refuse(Code::Io, e);
     let id = issue.id.clone();
@@ -184,7 +184,7 @@ pub(crate) fn whole(cx: &Context, view: &View, issue: Issue) -> Outcome<(IssueVi
     Ok((shown, lost))
 }
 
-/// Words in titles, labels, comments and long texts, without regard to case.
+/// Searches titles, labels, comments and long texts for words, ignoring case.
 pub(crate) fn search(cx: &Context, text: &str, limit: Option<usize>) -> Outcome<Answer> {
     let wanted = text.trim().to_lowercase();
     if wanted.is_empty() {
@@ -225,7 +225,7 @@ pub(crate) fn search(cx: &Context, text: &str, limit: Option<usize>) -> Outcome<
     crate::write_path::read_answer(cx, &view, Reply::Issues { issues })
 }
 
-/// With a name that nobody defined, most likely mistyped, the issue could never be done.
+/// Refuses an undefined gate, most likely a typing error: with it the issue could never be done.
 pub(crate) fn require_gate(cx: &Context, issue: IssuePrefix, gate: String, strict: bool) -> Outcome<Answer> {
     Registry::load(require_jit(cx)?)?.require(&gate)?;
     let change = IssueChange {

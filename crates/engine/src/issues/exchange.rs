@@ -1,6 +1,6 @@
-//! Issues from elsewhere, and ours for elsewhere.
+//! Imports issues from other programs, and exports ours.
 //!
-//! An import only makes issues that are not here: it changes none, so it can be repeated, also after half of it.
+//! An import only creates missing issues and changes none. So it can be repeated, even after an interrupted one.
 
 use std::collections::HashSet;
 
@@ -19,10 +19,10 @@ use crate::context::Context;
 use crate::refusals::refuse;
 use crate::write_path::Kept;
 
-/// So many issues, and about so many bytes, are brought in by one append at most.
+/// One append imports at most this many issues, and about this many bytes.
 const AT_ONCE: usize = 200;
 const BYTES_AT_ONCE: usize = 32 << 20;
-/// More warnings than these are counted beside the answer, which has them all.
+/// At most this many warnings are printed; further ones are counted. The answer has them all.
 const MAX_WARNINGS: usize = 100;
 
 pub(crate) fn import(cx: &Context, import: &Import) -> Outcome<Answer> {
@@ -54,7 +54,7 @@ pub(crate) fn import(cx: &Context, import: &Import) -> Outcome<Answer> {
     if !import.dry_run {
         made = HashSet::new();
         let mut batch = 0;
-        // What came of it when it was asked for before, whole or not.
+        // The result of earlier batches under the same request, complete or not.
         while let Some(ids) = brought_before(cx, batch)? {
             made.extend(ids);
             batch += 1;
@@ -62,7 +62,7 @@ pub(crate) fn import(cx: &Context, import: &Import) -> Outcome<Answer> {
         let mut left = brought.into_iter().peekable();
         while left.peek().is_some() {
             let (ids, notices) = bring(cx, batch, &mut left)?;
-            // Only what made something is remembered.
+            // Only a batch that created an issue is recorded under its request id.
             batch += usize::from(!ids.is_empty());
             made.extend(ids);
             said.extend(notices);
@@ -72,7 +72,7 @@ pub(crate) fn import(cx: &Context, import: &Import) -> Outcome<Answer> {
         names.into_iter().partition(|(_, id)| made.contains(&id.key()));
     let keys: HashSet<&str> = imported.iter().map(|(key, _)| key.as_str()).collect();
     skipped.retain(|one| !keys.contains(one.key.as_str()));
-    // They are here since the plan was made.
+    // These issues were created after the plan was made.
     let late = others.iter().filter(|(_, id)| planned.contains(&id.key()));
     skipped.extend(late.map(|(key, id)| Skipped::known(key, id)));
     let imported = imported.into_iter().map(|(_, id)| id).collect();
@@ -88,7 +88,7 @@ pub(crate) fn import(cx: &Context, import: &Import) -> Outcome<Answer> {
     Ok(answer)
 }
 
-/// The caller's name for one append of an import.
+/// Returns the request id of one append of an import.
 fn request_of(cx: &Context, batch: usize) -> Outcome<Option<RequestId>> {
     let Some(request) = &cx.request else {
         return Ok(None);
@@ -98,7 +98,7 @@ fn request_of(cx: &Context, batch: usize) -> Outcome<Option<RequestId>> {
     request.map(Some).map_err(|e| refuse(Code::Invalid, e))
 }
 
-/// Which issues an append made that was asked for under this name before.
+/// Returns the issues that an earlier append under this request id created.
 fn brought_before(cx: &Context, batch: usize) -> Outcome<Option<Vec<String>>> {
     let Some(request) = request_of(cx, batch)? else {
         return Ok(None);
@@ -108,7 +108,7 @@ fn brought_before(cx: &Context, batch: usize) -> Outcome<Option<Vec<String>>> {
     Ok(done.repeated.then(|| made(&done)))
 }
 
-/// One append. Says which issues it made, and what was noticed.
+/// Makes one append. Returns the issues it created, and the notices.
 fn bring(
     cx: &Context,
     batch: usize,
@@ -138,7 +138,7 @@ pub(crate) fn export(cx: &Context) -> Outcome<Answer> {
     Ok(answer)
 }
 
-/// Every issue, open and closed, a line each, by id; and which descriptions could not be found.
+/// Returns every issue, open and closed, one line each, by id; and the descriptions that could not be found.
 pub(crate) fn exported(cx: &Context, view: &View) -> Outcome<(usize, String, Vec<String>)> {
     let unreadable = |e| refuse(Code::Io, e);
     let mut leases = std::collections::HashMap::new();
@@ -168,7 +168,7 @@ pub(crate) fn exported(cx: &Context, view: &View) -> Outcome<(usize, String, Vec
         let comments = state::comments(&*view.table, &issue.id).map_err(unreadable)?;
         let mut waits_for = Vec::with_capacity(issue.depends_on.len());
         for id in std::mem::take(&mut issue.depends_on) {
-            // What was deleted is waited for no more.
+            // A deleted issue blocks no other issue.
             if !state::was_deleted(&*view.table, &id.key()).map_err(unreadable)? {
                 waits_for.push(id);
             }
@@ -187,7 +187,7 @@ pub(crate) fn exported(cx: &Context, view: &View) -> Outcome<(usize, String, Vec
     Ok((all.len(), lines, lost))
 }
 
-/// The keys of the issues that an append made.
+/// Returns the keys of the issues that an append created.
 fn made(done: &Done) -> Vec<String> {
     match &done.reply {
         Decided::Joined(ids) => ids.iter().map(IssueId::key).collect(),

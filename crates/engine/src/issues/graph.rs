@@ -1,4 +1,4 @@
-//! What waits for what, as a graph and as a tree.
+//! Dependencies between issues, as a graph and as a tree.
 
 use jit_core::log::state;
 use jit_core::model::ids::IssuePrefix;
@@ -40,7 +40,8 @@ pub(crate) fn dep_tree(cx: &Context, root: &IssuePrefix) -> Outcome<Answer> {
     crate::write_path::read_answer(cx, &view, Reply::Tree(tree))
 }
 
-/// The issues that are wanted, by id. Dependencies on others are left out, but not on what nobody knows.
+/// Returns the wanted issues, by id. Dependencies on other issues are omitted, but dependencies on unknown issues are
+/// kept.
 fn nodes(view: &View, wanted: impl Fn(&Issue) -> bool) -> Outcome<Vec<GraphNode>> {
     let board = Board::load(view)?;
     let mut nodes = Vec::with_capacity(board.issues.len());

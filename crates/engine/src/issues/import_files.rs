@@ -1,4 +1,4 @@
-//! Reading what is to be imported: bounded, and in folders without following links.
+//! Reads files to import: with limits, and without following links in folders.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use jit_core::model::refusal::{Code, Refusal};
 use jit_store::Outcome;
 
-/// Most bytes that are read, from one file or from many.
+/// The most bytes that are read, from one file or from many.
 const MAX_BYTES: u64 = 512 << 20;
-/// Most files of a folder, and how deep they may lie in it.
+/// The most files of a folder, and their greatest depth in it.
 const MAX_FILES: usize = 100_000;
 const MAX_DEPTH: usize = 16;
 
@@ -40,7 +40,8 @@ fn bounded(from: impl io::Read, left: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Waits for no pipe that has no writer, unless the caller hands it over open, as `<(…)` does.
+/// Opens a file. A pipe without a writer is refused instead of waited for, unless the caller passes it open, as
+/// `<(…)` does.
 fn open(path: &Path) -> io::Result<fs::File> {
     let is_open = ["/dev/fd", "/dev/stdin", "/proc/self/fd"];
     let kind = fs::metadata(path)?;
@@ -50,7 +51,7 @@ fn open(path: &Path) -> io::Result<fs::File> {
     fs::File::open(path)
 }
 
-/// A file, or standard input when it is `-`.
+/// Reads a file, or standard input for `-`.
 pub fn file(path: &Path) -> Outcome<Vec<u8>> {
     let read = || match path.to_str() {
         Some("-") => bounded(io::stdin().lock(), MAX_BYTES),
@@ -59,19 +60,19 @@ pub fn file(path: &Path) -> Outcome<Vec<u8>> {
     read().map_err(|e| refuse(path, &e))
 }
 
-/// What a folder holds.
+/// The files of a folder.
 #[derive(Debug, Default)]
 pub struct Files {
-    /// Name and content of each.
+    /// Name and content of each file.
     pub files: Vec<(String, Vec<u8>)>,
-    /// Folders, or files, that are not for tasks.
+    /// Folders or files that are not for tasks.
     pub left_out: BTreeSet<String>,
 }
 
-/// Where tasks are in a folder of Backlog.md, which also has documents, decisions and milestones.
+/// The folders of tasks in Backlog.md, which also has documents, decisions and milestones.
 const TASKS: &[&str] = &["tasks", "drafts", "completed", "archive/tasks", "archive/drafts"];
 
-/// Every Markdown file under a folder that may be a task, or a single one.
+/// Reads every Markdown file under a folder that may be a task, or a single file.
 pub fn folder(path: &Path) -> Outcome<Files> {
     let mut all = Files::default();
     if path.to_str() == Some("-") || path.is_file() {
@@ -101,7 +102,7 @@ pub fn folder(path: &Path) -> Outcome<Files> {
     Ok(all)
 }
 
-/// The end of the path of a folder, where that says that all in it is archived.
+/// Returns the end of a folder's path if it shows that the folder is archived.
 fn within(folder: Option<&Path>) -> PathBuf {
     let whole = folder.and_then(|folder| match folder.as_os_str().is_empty() {
         true => Path::new(".").canonicalize().ok(),

@@ -1,6 +1,6 @@
-//! Many issues at once: lists, what is ready, what is blocked, how far things have come.
+//! Lists of many issues: all, ready, blocked, and progress.
 //!
-//! A list reads the folded state once; no issue's files are opened.
+//! A list reads the folded state once; it opens no issue's files.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -22,12 +22,12 @@ use crate::api::{
 use crate::context::Context;
 use crate::refusals::{refuse, stopped};
 
-/// Up to so many issues are looked up one by one; beyond that all are read.
+/// Up to this number of issues is looked up one by one; beyond it all issues are read.
 const FEW: usize = 200;
 
 /// Every issue and every lease, at one moment.
 pub(crate) struct Board {
-    /// In the order of their keys.
+    /// Sorted by key.
     pub issues: Vec<Issue>,
     leases: HashMap<String, Lease>,
 }
@@ -66,17 +66,17 @@ pub(crate) fn lease_on<'a>(leases: &'a HashMap<String, Lease>, id: &IssueId) -> 
     leases.get(&id.key())
 }
 
-/// Which issues are closed. Known of every issue, for those that wait for it.
+/// The closed flag of every issue, for the issues that wait for it.
 #[derive(Default)]
 pub(crate) struct Closed {
-    /// All keys, one after the other.
+    /// All keys, concatenated.
     keys: String,
-    /// Where each ends, and whether it is closed.
+    /// The end of each key, and whether its issue is closed.
     ends: Vec<(usize, bool)>,
 }
 
 impl Closed {
-    /// To be called in the order of the issues' keys.
+    /// Must be called in the order of the issues' keys.
     pub(crate) fn note(&mut self, key: &str, state: IssueState) {
         self.keys.push_str(key);
         self.ends.push((self.keys.len(), state.is_closed()));
@@ -87,7 +87,7 @@ impl Closed {
         &self.keys[begin..self.ends[n].0]
     }
 
-    /// `None`: not known.
+    /// Returns `None` if the issue is not known.
     pub(crate) fn is_closed(&self, key: &str) -> Option<bool> {
         let (mut low, mut high) = (0, self.ends.len());
         while low < high {
@@ -102,7 +102,7 @@ impl Closed {
     }
 }
 
-/// What of these an issue waits for. What is unknown counts, unless it was deleted.
+/// Returns the issues of these that are still open. An unknown issue counts as open, unless it was deleted.
 pub(crate) fn waits_for<T: AsRef<str>>(
     view: &View,
     ids: impl Iterator<Item = T>,
@@ -125,7 +125,7 @@ pub(crate) fn waits_for<T: AsRef<str>>(
     Ok(open)
 }
 
-/// Leases that still count, by the key of their issue.
+/// Returns the leases that have not expired, by the key of their issue.
 pub(crate) fn leases(view: &View) -> Outcome<HashMap<String, Lease>> {
     let all = state::leases(&*view.table).map_err(|e| refuse(Code::Io, e))?;
     let live = all.into_iter().filter(|lease| !lease.expired(&view.now));
@@ -134,12 +134,12 @@ pub(crate) fn leases(view: &View) -> Outcome<HashMap<String, Lease>> {
         .collect())
 }
 
-/// Claims of others that stand in the caller's way, also where the issue itself is free.
+/// Claims of other agents that conflict with a claim of the caller, even if the issue itself is free.
 pub(crate) struct Rivals<'a> {
     table: &'a dyn Table,
-    /// Keys of what others hold.
+    /// Keys of the issues that others hold.
     held: HashSet<&'a str>,
-    /// Keys of what others hold a part of.
+    /// Keys of the issues of which others hold a part.
     worked_on: HashSet<String>,
 }
 
@@ -164,8 +164,8 @@ impl<'a> Rivals<'a> {
         Ok(rivals)
     }
 
-    /// Whether an activity is not to be had for a part of it, or something for the activity that it is part of: neither
-    /// is offered, nor taken by `claim next`.
+    /// Returns whether another agent holds a part of this activity, or the activity that this issue is part of. Such
+    /// an issue is not listed as ready, and `claim next` does not acquire it.
     pub(crate) fn stand_in_the_way(&self, key: &str, kind: &str, parent: Option<&str>) -> Outcome<bool> {
         if kind == ACTIVITY && self.worked_on.contains(key) {
             return Ok(true);
@@ -208,7 +208,7 @@ fn parent_of(view: &View, filter: &IssueFilter) -> Outcome<Option<IssueId>> {
     Ok(named.transpose()?.map(|issue| issue.id))
 }
 
-/// Issues as they are shown in lists.
+/// Returns the issues in the form that lists show.
 pub(crate) fn shown(view: &View, issues: Vec<Issue>) -> Outcome<Listing> {
     let leases = leases(view)?;
     let mut shown = Listing::default();
@@ -234,7 +234,7 @@ pub(crate) fn list_issues(
     let leases = leases(&view)?;
     let mut closed = Closed::default();
     let mut issues = Listing::default();
-    // By what they are ordered, and where they are, with a bit for those that may have to wait.
+    // The sort key, and the position with a bit that marks issues that may have to wait.
     let mut order = Vec::new();
     let each = &mut |key: &str, issue: Packed<'_>| {
         closed.note(key, issue.state);
@@ -252,7 +252,7 @@ pub(crate) fn list_issues(
         }
     };
     state::visit_issues(&*view.table, each).map_err(|e| refuse(Code::Io, e))?;
-    // They come in the order of their ids, whatever the case of their letters, and equal ones stay so.
+    // Issues arrive in the order of their ids, regardless of case. Equal sort keys keep that order.
     order.sort_unstable();
     order.truncate(limit.unwrap_or(usize::MAX));
     let mut places: Vec<usize> = order.iter().map(|(_, place)| (place >> 1) as usize).collect();
@@ -270,14 +270,14 @@ pub(crate) fn list_issues(
     crate::write_path::read_answer(cx, &view, Reply::Issues { issues })
 }
 
-/// Open, unblocked, held by nobody anywhere: best first.
+/// Returns the issues that are open, unblocked and held by no agent: best first.
 pub(crate) fn ready(cx: &Context, filter: &IssueFilter, limit: Option<usize>) -> Outcome<Answer> {
     let view = crate::write_path::view(cx)?;
     let unreadable = |e| refuse(Code::Io, e);
     let table = &*view.table;
     let parent = parent_of(&view, filter)?;
     let mut queued = ready_queue::queued(table, usize::MAX).map_err(unreadable)?;
-    // Leases that ran out and that nobody has noticed yet are no leases.
+    // A lease that has expired but is not recorded as ended counts as no lease.
     let expired = state::expired(table, &view.now, usize::MAX).map_err(unreadable)?;
     for id in expired.iter().filter_map(|lease| lease.resource.issue()) {
         let rank = ready_queue::rank(table, &id.key()).map_err(unreadable)?;
@@ -287,7 +287,7 @@ pub(crate) fn ready(cx: &Context, filter: &IssueFilter, limit: Option<usize>) ->
     let leases = leases(&view)?;
     let wanted = limit.unwrap_or(usize::MAX);
     let rivals = Rivals::of(&cx.actor, table, &leases)?;
-    // What is done in its parts is not offered.
+    // An issue whose work is done in its parts is not listed.
     let is_whole = |key: &str| -> Outcome<bool> {
         match state::issue_at(table, key).map_err(unreadable)? {
             Some(issue) => ready_queue::is_container(table, &issue).map_err(stopped),
@@ -295,7 +295,7 @@ pub(crate) fn ready(cx: &Context, filter: &IssueFilter, limit: Option<usize>) ->
         }
     };
     let mut issues = Listing::default();
-    // Many are read in one sweep, few one by one.
+    // Many issues are read in one pass, few one by one.
     if wanted.min(queued.len()) > FEW {
         let mut by_key: Vec<usize> = (0..queued.len()).collect();
         by_key.sort_unstable_by_key(|&n| queued[n].1.as_str());
@@ -363,7 +363,7 @@ pub(crate) fn ready(cx: &Context, filter: &IssueFilter, limit: Option<usize>) ->
     crate::write_path::read_answer(cx, &view, Reply::Issues { issues })
 }
 
-/// What cannot go on, and why.
+/// Returns the issues that are blocked, with their reasons.
 pub(crate) fn blocked(cx: &Context) -> Outcome<Answer> {
     let view = crate::write_path::view(cx)?;
     let board = Board::load(&view)?;
@@ -401,7 +401,7 @@ pub(crate) fn progress(cx: &Context, issue: Option<&IssuePrefix>) -> Outcome<Ans
     }
     let mut tops: Vec<&Issue> = match &root {
         Some(issue) => board.find(&issue.id).into_iter().collect(),
-        // A part of something that is not there stands for itself.
+        // A part of a missing issue counts as a top issue.
         None => board
             .issues
             .iter()
@@ -420,7 +420,7 @@ pub(crate) fn progress(cx: &Context, issue: Option<&IssuePrefix>) -> Outcome<Ans
         issues.extend(progress_of(&view, &board, &parts, top, &mut seen, 0)?);
     }
     if root.is_none() {
-        // A merge may have made some part of each other: they are under no top, and shown all the same.
+        // A merge may have made issues parts of each other. They are under no top issue, but are shown too.
         let mut rest: Vec<&Issue> = board
             .issues
             .iter()
@@ -438,7 +438,7 @@ pub(crate) fn progress(cx: &Context, issue: Option<&IssuePrefix>) -> Outcome<Ans
     crate::write_path::read_answer(cx, &view, Reply::Progress(Progress { total, issues }))
 }
 
-/// Deepest nesting that is followed.
+/// The deepest nesting that is followed.
 const DEEPEST: usize = 64;
 
 fn progress_of(
@@ -449,7 +449,7 @@ fn progress_of(
     seen: &mut HashSet<String>,
     depth: usize,
 ) -> Outcome<Option<ProgressOf>> {
-    // A merge may have made something a part of itself.
+    // A merge may have made an issue a part of itself.
     if depth > DEEPEST || !seen.insert(issue.id.key()) {
         return Ok(None);
     }

@@ -1,17 +1,18 @@
-//! Issues of which the log knows more than the files of any worktree (E7): no commit would ever have that.
+//! Finds issues whose latest state is in the log but in no worktree (E7). No commit would ever contain that state.
 //!
-//! It comes about where somebody was killed between the log and the tree, where a worktree went away with issues that were
-//! not committed, and where a file could not be written because of a conflict. `jit validate` tells of them, and writes them
-//! out when it is asked to.
+//! The causes: a process was killed between the log and the tree, a worktree was removed with uncommitted issues, or
+//! a conflict prevented a write. `jit validate` reports these issues, and writes them out if asked to.
 //!
 //! What must hold:
 //!
-//! - where one tree has all that the log knows of an issue, it is left alone, also if that is somebody else's tree;
-//! - so it is where the tip of a branch has it, of this clone or of a remote as it was last seen: in the tree it would stand
-//!   in git's way;
-//! - they are written into the main worktree, by whoever validates there; into another one only where there is no main one;
-//! - files that cannot be read, or say what the log does not know, are left alone. What was edited and is known by now does
-//!   not stand in the way of the rest.
+//! - If one tree has the complete state of an issue, the issue is left alone, even if another agent works in that
+//!   tree.
+//! - The same applies if the tip of a branch has it, of this clone or of a remote as last fetched. In the tree the
+//!   files would conflict with git's.
+//! - The files are written into the main worktree, when `jit validate` runs there. Another worktree gets them only if
+//!   there is no main one.
+//! - Files that cannot be read, or whose content the log does not have, are left alone. An edit that is already in
+//!   the log does not block the rest.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -34,7 +35,7 @@ use crate::issues::tree;
 use crate::refusals::refuse;
 use crate::worktree_identity::identity;
 
-/// The issues among these that no tree has, where this is the tree that should.
+/// Returns the issues among these that no tree has, if this is the tree that should have them.
 pub(crate) fn homeless(cx: &Context, table: &dyn Table, issues: &[Issue]) -> Outcome<Vec<IssueId>> {
     let (Some(common), Some(root)) = (&cx.place.common_dir, &cx.place.worktree_root) else {
         return Ok(Vec::new());
@@ -78,8 +79,8 @@ pub(crate) fn homeless(cx: &Context, table: &dyn Table, issues: &[Issue]) -> Out
     leave_out_committed(common, table, homeless)
 }
 
-/// Those of the issues that are at the tip of no branch as the log knows them. Where there are too many to ask for, the
-/// rest is taken to be.
+/// Removes the issues whose latest state is at the tip of a branch. If there are too many to check, the rest counts
+/// as committed.
 fn leave_out_committed(common: &Path, table: &dyn Table, mut ids: Vec<IssueId>) -> Outcome<Vec<IssueId>> {
     if ids.is_empty() {
         return Ok(ids);
@@ -153,11 +154,11 @@ fn leave_out_committed(common: &Path, table: &dyn Table, mut ids: Vec<IssueId>) 
     Ok(missing)
 }
 
-/// So many branches are looked at, the newest, and so many files on them.
+/// The most branches that are read, newest first, and the most files on them.
 const MOST_TIPS: usize = 500;
 const MOST_ASKED: usize = 20_000;
 
-/// Whether a tree has all that is known of an issue, or something that is to be left alone.
+/// Returns whether a tree has the complete state of an issue, or files that must be left alone.
 fn is_in(table: &dyn Table, issues: &std::path::Path, issue: &Issue) -> Read<bool> {
     let folder = match tree::load(issues, &issue.id) {
         Ok(Some(folder)) if !folder.issue.is_empty() => folder,
@@ -186,7 +187,7 @@ fn has_comments(table: &dyn Table, found: &FoundIssue) -> Read<bool> {
     Ok(comments.iter().all(|one| said.contains(one.id.as_str())))
 }
 
-/// Whether a version of an issue has all that is known of it, or what is later: merging it brings that.
+/// Returns whether a version of an issue has the complete state, or a later one that a merge would bring.
 fn has_all(table: &dyn Table, found: &FoundIssue) -> Read<bool> {
     let id = &found.issue.id;
     let Some(issue) = state::issue(table, id)? else {
@@ -220,7 +221,7 @@ fn has_all(table: &dyn Table, found: &FoundIssue) -> Read<bool> {
         && has_comments(table, found)?)
 }
 
-/// Whether the fields are the same, whenever they were written.
+/// Returns whether the fields are equal, whenever they were written.
 fn says_the_same(found: &FoundIssue, issue: &Issue) -> bool {
     let set = |ids: &[IssueId]| ids.iter().map(IssueId::key).collect::<BTreeSet<_>>();
     let labels = |issue: &Issue| issue.labels.iter().cloned().collect::<BTreeSet<_>>();

@@ -1,14 +1,18 @@
-//! Conflicts that are none: one side only carries what the other side once had, and has changed since (C7).
+//! Settles conflicts that are not real: one side only carries a value that the other side once had and has changed
+//! since (C7).
 //!
-//! A command writes an issue as it is, in the tree where it runs, so a branch may have a title that was given on another one. If
-//! that one's history has just this title with just this stamp, its own, later, was made out of it.
+//! A command writes an issue as it is, into the tree where it runs. So a branch may carry a title that was set on
+//! another branch. If the other branch's history has this title with this stamp, its own later title was made from
+//! it.
 //!
-//! What was never committed, or was amended away, is in nobody's history. There the log tells, where it is the log of both: both
-//! were made in one worktree, which stayed on its branch from the one to the other.
+//! A value that was never committed, or was amended away, is in no history. Then the log decides, if it is the log of
+//! both sides: one worktree made both values, and it stayed on its branch from the one to the other.
 //!
-//! What must hold: a field that both branches changed stays a conflict; nothing is settled where it is not known which commits
-//! are merged. Git tells a merge driver their contents alone: [`HEADS`] does, where `jit` merges, and else what git leaves
-//! in the environment of `git merge`, or a rebase that is going on.
+//! What must hold:
+//! - A field that both branches changed stays a conflict.
+//! - Nothing is settled if the merged commits are not known. Git passes only file contents to a merge driver. The
+//!   commits come from [`HEADS`] if `jit` merges, else from git's environment of `git merge`, or from a rebase in
+//!   progress.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -26,13 +30,13 @@ use serde_json::Value;
 use crate::context::Context;
 use crate::worktree_identity::identity;
 
-/// The commits that are merged, ours first. Empty where there are several pairs of them.
+/// The variable with the merged commits, ours first. Empty if there are several pairs of them.
 pub const HEADS: &str = "JIT_MERGE_HEADS";
 
-/// So many commits of each side are looked at.
+/// The number of commits that are read of each side.
 const MOST: &str = "500";
 
-/// Settles what is no conflict; `path` is the file's, in the repository.
+/// Settles conflicts that are not real; `path` is the file's path in the repository.
 pub fn settle(merged: &mut Merged, base: Option<&Fields>, ours: &Fields, theirs: &Fields, path: &str) {
     if merged.conflicts.is_empty() {
         return;
@@ -41,7 +45,7 @@ pub fn settle(merged: &mut Merged, base: Option<&Fields>, ours: &Fields, theirs:
     let (Some(our_head), here) = (our_head, Path::new(".")) else {
         return;
     };
-    // What both have had is nothing that one of them only carries.
+    // A stamp in both histories does not show that one side only carries it.
     let known_to = |heads: &[String], but: &[String]| -> HashSet<(String, String)> {
         let all = heads.iter().flat_map(|head| stamps(here, head, but, path));
         all.collect()
@@ -49,12 +53,12 @@ pub fn settle(merged: &mut Merged, base: Option<&Fields>, ours: &Fields, theirs:
     let our_heads = [our_head];
     let ours_knows = known_to(&our_heads, &their_heads);
     let theirs_knows = known_to(&their_heads, &our_heads);
-    // Who went back to what was before the base has changed it as well.
+    // A side that went back to a state before the base has changed the field too.
     let is_later = |name: &str, stamp: &str| {
         let before = base.and_then(|base| time(written_stamp(base, name)?));
         before.is_none_or(|before| time(stamp).is_some_and(|at| at > before))
     };
-    // What somebody edited by hand is nobody else's.
+    // A field edited by hand has no stamp, so it cannot be in the other history.
     let stamp = |side: &Fields, name: &str| written_stamp(side, name).map(str::to_owned);
     for name in merged
         .conflicts
@@ -77,7 +81,7 @@ fn time(stamp: &str) -> Option<Wall> {
     stamp.split(' ').next().and_then(|at| at.parse().ok())
 }
 
-/// Settles what the log knows to be no conflict.
+/// Settles conflicts that are not real according to the log.
 pub fn settle_by_log(merged: &mut Merged, ours: &Fields, theirs: &Fields, cx: &Context) {
     let Some(id) = ours
         .get("id")
@@ -96,7 +100,7 @@ pub fn settle_by_log(merged: &mut Merged, ours: &Fields, theirs: &Fields, cx: &C
     if wanted.is_empty() {
         return;
     }
-    // Which worktree gave a field the value that has this stamp.
+    // The worktree that gave a field the value with this stamp.
     let mut makers: HashMap<(String, Wall), Option<WorktreeId>> = HashMap::new();
     let read = cx.store.events(0, &mut |line: Stamped| {
         let Event::Issue { did, issue, sheet } = &line.event else {
@@ -126,7 +130,8 @@ pub fn settle_by_log(merged: &mut Merged, ours: &Fields, theirs: &Fields, cx: &C
     }
 }
 
-/// Whether a worktree had one branch checked out all the time between these two. Where git has not noted it, no.
+/// Returns whether a worktree had one branch checked out for the whole time between these two. False if git has not
+/// recorded it.
 fn stayed_on_its_branch(common: &Path, id: &WorktreeId, from: Wall, to: Wall) -> bool {
     let linked = fs::read_dir(common.join("worktrees")).into_iter().flatten();
     let mut git_dirs = linked
@@ -139,7 +144,7 @@ fn stayed_on_its_branch(common: &Path, id: &WorktreeId, from: Wall, to: Wall) ->
     else {
         return false;
     };
-    // `<before> <after> <name> <<address>> <seconds> <zone>`, a tab, and what was done.
+    // `<before> <after> <name> <<address>> <seconds> <zone>`, a tab, and the action.
     let mut began_before = false;
     for line in String::from_utf8_lossy(&log).lines() {
         let Some((who, what)) = line.split_once('\t') else {
@@ -161,14 +166,14 @@ fn stayed_on_its_branch(common: &Path, id: &WorktreeId, from: Wall, to: Wall) ->
     began_before
 }
 
-/// The commits that a `git merge` which started this process brings in: it names them in the environment, also of hooks.
+/// Returns the commits that a surrounding `git merge` brings in. Git names them in the environment, also of hooks.
 pub fn merging() -> Vec<String> {
     std::env::vars_os()
         .filter_map(|(name, _)| Some(name.to_str()?.strip_prefix("GITHEAD_")?.to_owned()))
         .collect()
 }
 
-/// The commit of our side and those of the other, where that is known.
+/// Returns the commit of our side and those of the other, if known.
 fn heads() -> (Option<String>, Vec<String>) {
     if let Some(told) = std::env::var_os(HEADS) {
         let told = told.to_string_lossy().into_owned();
@@ -188,7 +193,7 @@ fn heads() -> (Option<String>, Vec<String>) {
     }
 }
 
-/// The stamps that fields of a file have had in a history, and not in those others. Where git does not say, none.
+/// Returns the stamps that a file's fields had in one history and not in the others. Empty if git gives no answer.
 fn stamps(here: &Path, head: &str, but: &[String], path: &str) -> Vec<(String, String)> {
     let listed = Git::at(here)
         .args(["log", "--format=", "--raw", "--no-abbrev", "--no-renames"])

@@ -1,7 +1,7 @@
-//! Taking a deletion back, also one that came with git.
+//! Restores a deleted issue, also if git brought the deletion.
 //!
-//! With a deletion all files of an issue go but one. A clone that learned of the issue and of its deletion at once has never
-//! seen the others: they are read from the commit before the one that removed them.
+//! A deletion removes all files of an issue except one. A clone that learns of the issue and of its deletion at once
+//! never saw the other files. They are read from the commit before the one that removed them.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub(crate) fn restore_issue(cx: &Context, issue: IssueId) -> Outcome<Answer> {
     Ok(answer)
 }
 
-/// Whether an issue that was deleted had a description, as far as the log or what is left in the tree tells.
+/// Returns whether a deleted issue had a description, as far as the log or the rest of the tree shows.
 fn had_text(cx: &Context, id: &IssueId) -> Outcome<bool> {
     let view = crate::write_path::view(cx)?;
     let Some(old) = state::deleted(&*view.table, id).map_err(|e| refuse(Code::Io, e))? else {
@@ -62,7 +62,7 @@ fn had_text(cx: &Context, id: &IssueId) -> Outcome<bool> {
     Ok(old.text.is_some() || left.is_ok_and(|left| left.text_before.is_some()))
 }
 
-/// Brings in what git still has of an issue that was deleted. Says what it may not have.
+/// Imports the content that git still has of a deleted issue. Returns a warning about content that may be missing.
 fn know_what_was_removed(cx: &Context, id: &IssueId) -> Outcome<Option<String>> {
     let unreadable = |e| refuse(Code::Io, e);
     let view = crate::write_path::view(cx)?;

@@ -1,17 +1,21 @@
-//! What a tree looked like when it was last looked at, so that looking again costs a `stat` an issue and not a read.
+//! Remembers how a tree looked at the last check, so that the next check costs one `stat` for each issue and no read.
 //!
-//! Kept in the worktree's own git directory, as `jit-seen`. Format, numbers with the lowest byte first: the signatures of
-//! git's index and of the folder of issues (8 bytes each), how many issues follow (4), for each issue, in the order of their
-//! ids, the signatures of its `issue.json` and of its folder with the other files (8 each) and where its id ends among the
-//! ids (4), and then the ids, one after the other. A signature is a hash of inode, length and times of the last change; an
-//! odd one of an `issue.json` is that of a file which is to be read again when git has moved, changed or not: what it says
-//! counts when it is committed. It is a cache: whatever is missing or unreadable in it is looked at again.
+//! The file is `jit-seen` in the worktree's own git directory. Format, numbers with the lowest byte first:
+//! - the signatures of git's index and of the folder of issues (8 bytes each);
+//! - the number of issues (4);
+//! - for each issue, in the order of ids: the signatures of its `issue.json` and of its folder with the other files
+//!   (8 each), and the end of its id among the ids (4);
+//! - all ids, concatenated.
 //!
-//! Looking is shared by threads that take a few issues at a time, so that a command can begin with its answer meanwhile
-//! and help when it is done: see [`Sweep`].
+//! A signature is a hash of inode, length and times of the last change. An odd signature of an `issue.json` marks a
+//! file that is read again when git has moved, changed or not: its content counts once it is committed. The file is a
+//! cache: anything missing or unreadable in it is checked again.
 //!
-//! Where git has not moved, a list looks at `issue.json` alone. Limitation: until then, an edit in place of another file is
-//! seen when the issue is next asked for by name, or when descriptions are read, not by a list.
+//! Several threads share the check and take a few issues at a time. So a command can prepare its answer meanwhile,
+//! and then help: see [`Sweep`].
+//!
+//! If git has not moved, a list checks `issue.json` alone. Limitation: until git moves, a list does not see an edit
+//! in place of another file. It is seen when the issue is next requested by name, or when descriptions are read.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -28,17 +32,17 @@ use jit_os::file;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, statat};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Changes within so much time before looking may be followed by others that leave the same time behind.
+/// A change this short before the check may be followed by another change with the same time.
 const BLUR_NS: i128 = 20_000_000;
-/// No file has this one: to be looked at again.
+/// No file has this signature: check again.
 const UNSURE: u64 = 0;
-/// The signature of what is not there.
+/// The signature of a missing file.
 const MISSING: u64 = 2;
-/// Added to the signature of what may count once it is committed.
+/// Added to the signature of a file that may count once it is committed.
 const AWAITED: u64 = 1;
-/// Beyond so many issues several threads look.
+/// Beyond this number of issues several threads check.
 const MANY: usize = 1000;
-/// So many issues are taken at a time.
+/// The number of issues that a thread takes at a time.
 const PART: usize = 100;
 const HEAD: usize = 20;
 const RECORD: usize = 20;
@@ -47,9 +51,9 @@ const RECORD: usize = 20;
 pub struct Seen {
     index: u64,
     folder: u64,
-    /// By id, in order.
+    /// Sorted by id.
     issues: Vec<One>,
-    /// All ids, one after the other.
+    /// All ids, concatenated.
     ids: String,
 }
 
@@ -57,19 +61,19 @@ pub struct Seen {
 struct One {
     issue: u64,
     folder: u64,
-    /// Where its id ends; it begins where the one before it ends.
+    /// The end of its id; it begins at the end of the previous one.
     end: u32,
 }
 
-/// A folder to look from. Each thread opens its own: the kernel counts who uses one, and threads that share it wait for
-/// each other at that count.
+/// Opens the folder for one thread. Each thread opens its own: threads that share one would wait for each other at
+/// the kernel's reference count.
 fn open(dir: impl AsFd, path: impl rustix::path::Arg) -> io::Result<OwnedFd> {
     let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(dir, path, how, Mode::empty())?)
 }
 
-/// On how many cores this process may run. The standard library's answer reads the limits of the control group as well,
-/// which takes longer than looking at a hundred issues.
+/// Returns the number of cores this process may run on. The standard library's function also reads the limits of the
+/// control group, which takes longer than checking a hundred issues.
 #[cfg(target_os = "linux")]
 fn cores() -> usize {
     rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count() as usize)
@@ -84,7 +88,7 @@ fn hash(bytes: &[u8]) -> u64 {
     (xxh3_64(bytes) & !AWAITED).max(MISSING + 2)
 }
 
-/// The signature of a file and when it was last changed.
+/// Returns the signature of a file and the time of its last change.
 fn signature(dir: impl AsFd, path: impl rustix::path::Arg) -> (u64, i128) {
     let Ok(stat) = statat(dir, path, AtFlags::SYMLINK_NOFOLLOW) else {
         return (MISSING, 0);
@@ -108,16 +112,16 @@ pub fn path(git_dir: &Path) -> PathBuf {
     git_dir.join("jit-seen")
 }
 
-/// Where git notes each step of what is checked out, unless it was told not to.
+/// Git records each move of HEAD here, unless it is configured not to.
 const STEPS: &str = "logs/HEAD";
 
-/// The index, and the last step: a commit of what was in the index already leaves that as it was.
+/// Covers the index and the last move: a commit of what was already in the index leaves the index unchanged.
 fn index_signature(git_dir: &Path) -> u64 {
     let both = ["index", STEPS].map(|name| signature(CWD, git_dir.join(name)).0.to_le_bytes());
     hash(&both.concat())
 }
 
-/// Whether git has moved since the tree was looked at.
+/// Returns whether git has moved since the last check.
 pub fn git_moved(git_dir: &Path) -> bool {
     let mut head = [0; 8];
     let read = fs::File::open(path(git_dir)).and_then(|mut file| io::Read::read_exact(&mut file, &mut head));
@@ -192,13 +196,14 @@ impl Seen {
         None
     }
 
-    /// To be read again at the next look. Says whether it would not have been.
+    /// Marks an issue to be read again at the next check. Returns whether that is new.
     pub fn forget(&mut self, id: &IssueId) -> bool {
         let n = self.position(id);
         n.is_some_and(|n| std::mem::replace(&mut self.issues[n].issue, UNSURE) != UNSURE)
     }
 
-    /// To be read again when git has moved; at the next look, where that cannot be told. Says whether it would not have been.
+    /// Marks an issue to be read again when git has moved; at the next check if moves are not recorded. Returns
+    /// whether that is new.
     pub fn await_commit(&mut self, git_dir: &Path, id: &IssueId) -> bool {
         if signature(CWD, git_dir.join(STEPS)).0 == MISSING {
             return self.forget(id);
@@ -214,7 +219,7 @@ impl Seen {
         is_news
     }
 
-    /// The same for the issues that are there now; what is new is not sure.
+    /// Returns the same for the issues that exist now. New issues are marked as unsure.
     fn of_those(&self, ids: &[IssueId]) -> io::Result<Self> {
         let mut names: Vec<&str> = ids.iter().map(IssueId::as_str).collect();
         names.sort_unstable();
@@ -240,14 +245,15 @@ impl Seen {
     }
 }
 
-/// A look at a tree that is going on.
+/// A running check of a tree.
 #[derive(Debug)]
 pub struct Sweep {
     shared: Arc<Shared>,
     others: Vec<JoinHandle<Vec<Part>>>,
 }
 
-/// What all who look have in common. Others are woken first and find the ground themselves: waking them takes as long.
+/// Shared by all threads of a check. The other threads are woken first and find the ground themselves: waking them
+/// takes as long.
 #[derive(Debug)]
 struct Shared {
     since: Since,
@@ -259,27 +265,27 @@ struct Shared {
     ground: OnceLock<Result<Ground, (io::ErrorKind, String)>>,
 }
 
-/// What is compared with what is there.
+/// The state that the tree is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {
     LastLook,
-    /// Everything is looked at as if for the first time.
+    /// Everything is checked as if for the first time.
     Ever,
 }
 
 #[derive(Debug)]
 struct Ground {
     dir: OwnedFd,
-    /// As it was, with the signatures of git's index and of the folder as they are.
+    /// The previous state, with the current signatures of git's index and of the folder.
     seen: Seen,
     git_moved: bool,
-    /// Whether the folder has changed, or which issues there are.
+    /// Whether the folder or the set of issues has changed.
     folder_moved: bool,
-    /// The first issue nobody has taken yet.
+    /// The first issue that no thread has taken yet.
     next: AtomicUsize,
 }
 
-/// How much of each issue is looked at.
+/// The files of each issue that are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
     /// `issue.json`, and the other files if git has moved.
@@ -288,18 +294,18 @@ pub enum Depth {
     Texts,
 }
 
-/// What came of looking at a tree.
+/// The result of a check.
 #[derive(Debug)]
 pub struct Looked {
-    /// Which issues are to be read.
+    /// The issues to read.
     pub changed: Vec<IssueId>,
-    /// What will have been seen once they are.
+    /// The state to save once they are read.
     pub seen: Seen,
-    /// Whether that differs from what was seen before.
+    /// Whether that differs from the saved state.
     pub is_news: bool,
 }
 
-/// What some issues look like.
+/// The signatures of a range of issues.
 #[derive(Debug)]
 struct Part {
     range: Range<usize>,
@@ -308,7 +314,7 @@ struct Part {
 }
 
 impl Sweep {
-    /// Begins to look for what has changed. `now` is the wall clock in ns.
+    /// Starts to look for changes. `now` is the wall clock in ns.
     pub fn begin(since: Since, git_dir: &Path, issues: &Path, depth: Depth, now: i128) -> Self {
         let shared = Arc::new(Shared {
             since,
@@ -330,14 +336,14 @@ impl Sweep {
                 },
                 Err(_) => Vec::new(),
             };
-            // Whoever cannot be started does not help.
+            // A thread that cannot be started does not help.
             std::thread::Builder::new().spawn(work).ok()
         };
         let others = (0..threads).filter_map(start).collect();
         Self { shared, others }
     }
 
-    /// Whether there is time to do something else meanwhile.
+    /// Returns whether the check takes long enough to do something else meanwhile.
     pub fn is_long(&self) -> bool {
         !self.others.is_empty()
     }
@@ -349,7 +355,7 @@ impl Sweep {
         for other in self.others {
             parts.extend(other.join().unwrap_or_default());
         }
-        // Nobody else has it any more.
+        // No other thread uses it any more.
         let mut seen = match Arc::try_unwrap(self.shared).map(|own| own.ground.into_inner()) {
             Ok(Some(Ok(own))) => own.seen,
             Err(shared) => shared.ground()?.seen.clone(),
@@ -362,7 +368,7 @@ impl Sweep {
         changed.sort_unstable();
         let looked_at: usize = parts.iter().map(|part| part.range.len()).sum();
         if looked_at < seen.issues.len() {
-            // What a thread that failed has taken stays unsure.
+            // Issues that a failed thread had taken stay unsure.
             is_news = true;
             for one in &mut seen.issues {
                 (one.issue, one.folder) = (UNSURE, UNSURE);
@@ -383,7 +389,7 @@ impl Sweep {
 }
 
 impl Shared {
-    /// Found by whoever asks first.
+    /// Returns the ground; the first caller finds it.
     fn ground(&self) -> io::Result<&Ground> {
         let found = self
             .ground
@@ -426,7 +432,7 @@ impl Shared {
         })
     }
 
-    /// Looks at whatever nobody else looks at, until nothing is left.
+    /// Checks the issues that no other thread has taken, until none is left.
     fn work(&self, ground: &Ground, dir: &OwnedFd) -> Vec<Part> {
         let all = ground.seen.issues.len();
         let mut parts = Vec::new();
@@ -442,7 +448,8 @@ impl Shared {
 }
 
 impl Ground {
-    /// The signature of an issue's folder with the files in it but `issue.json`, and when the last of them was changed.
+    /// Returns the signature of an issue's folder with all files except `issue.json`, and the time of their last
+    /// change.
     fn beside(dir: &OwnedFd, path: &mut String) -> (u64, i128) {
         let length = path.len();
         let (folder, mut last) = signature(dir, path.as_str());
@@ -481,7 +488,7 @@ impl Ground {
                 changed.push(n);
                 issue &= !AWAITED;
             }
-            // Too young to be told from what comes next: to be read again.
+            // Too young to distinguish from the next change: read again.
             let young = issue_at.max(folder_at) + BLUR_NS > now;
             looks.push(if young { (UNSURE, UNSURE) } else { (issue, folder) });
         }

@@ -1,20 +1,20 @@
-//! Two descriptions that came from one.
+//! Merges two descriptions that came from one.
 //!
-//! What must hold: what only one side changed is in the result. Where both changed the same place, one of them counts there,
-//! and only there.
+//! What must hold: a change by only one side is in the result. If both sides changed the same place, one of them
+//! counts there, and only there.
 //!
-//! Limitation: comparing takes as long as both texts are, times what differs. Beyond [`MOST`] lines between the first and the
-//! last that differ, nothing is merged, and one of them counts.
+//! Limitation: the time to compare is the length of both texts times their difference. If more than `MOST` lines lie
+//! between the first and the last difference, nothing is merged and one of them counts.
 
 use diffy::{ConflictStyle, IncompleteHunkStyle, MergeOptions};
 
-/// Longer than what anybody writes.
+/// Longer than any line of marks that a person writes.
 const MARKER: usize = 61;
 
-/// So many lines of one text are compared.
+/// The most lines of one text that are compared.
 const MOST: usize = 4000;
 
-/// How many lines all have in common, from the first on.
+/// Returns the number of lines that all have in common, from the first on.
 fn common<'a>(sides: [impl Iterator<Item = &'a &'a [u8]>; 3]) -> usize {
     let [base, ours, theirs] = sides;
     base.zip(ours)
@@ -23,7 +23,7 @@ fn common<'a>(sides: [impl Iterator<Item = &'a &'a [u8]>; 3]) -> usize {
         .count()
 }
 
-/// Both together; in places that both changed it is `theirs`, and then the answer says so.
+/// Returns both changes together, and whether both changed the same place. `theirs` counts in such a place.
 pub fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> (Vec<u8>, bool) {
     let marks = [b'<', b'=', b'>'].map(|mark| vec![mark; MARKER]);
     let is_mark = |line: &[u8], mark: &[u8]| line.starts_with(mark);
@@ -42,7 +42,7 @@ pub fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> (Vec<u8>, bool) {
     if rest.iter().any(|side| side.len() > MOST) {
         return (theirs.to_owned(), true);
     }
-    // The whole of them: where a line comes more than once, what is cut off may have been between two changes.
+    // The whole texts: if a line occurs more than once, the part cut off may lie between two changes.
     let merged = MergeOptions::new()
         .set_conflict_style(ConflictStyle::Merge)
         .set_conflict_marker_length(MARKER)
@@ -87,7 +87,7 @@ mod tests {
         );
         assert_eq!(merged(base, ours, base), (ours.into(), false));
         assert_eq!(merged(base, base, theirs), (theirs.into(), false));
-        // Lines that come more than once are between them.
+        // Repeated lines are between the changes.
         assert_eq!(
             merged(
                 "# Title\n\nend\n",
@@ -96,7 +96,7 @@ mod tests {
             ),
             ("# Title\nsubtitle\n\npara\n\nend\n".into(), false)
         );
-        // Without an end of line, and with what looks like our marks.
+        // Without a final newline, and with text that looks like our marks.
         assert!(merged("a", "b", "c").1);
         assert!(merged("a", "b", "c").0.starts_with('c'));
         let mark = "=".repeat(80);
@@ -108,16 +108,16 @@ mod tests {
         let numbered = |from: usize, to: usize, word: &str| -> String {
             (from..to).map(|n| format!("{word} {n}\n")).collect()
         };
-        // However long: one line here, one there.
+        // Very long texts: one changed line on each side.
         let base = numbered(0, 100_000, "line");
         let ours = base.replace("line 50000\n", "ours\n");
         let theirs = base.replace("line 50100\n", "theirs\n");
         let both = ours.replace("line 50100\n", "theirs\n");
         assert_eq!(merged(&base, &ours, &theirs), (both, false));
-        // Nothing in common: it is not tried.
+        // Nothing in common: no merge is tried.
         let [a, b, c] = ["a", "b", "c"].map(|word| numbered(0, 20_000, word));
         assert_eq!(merged(&a, &b, &c), (c, true));
-        // What is common to all at both ends belongs to neither twice.
+        // Common lines at both ends belong to neither side twice.
         assert_eq!(
             merged("a\na\n", "a\nb\na\n", "a\na\nc\n"),
             ("a\nb\na\nc\n".into(), false)

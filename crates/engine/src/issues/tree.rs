@@ -1,7 +1,7 @@
-//! Reading issues from a tree: what a clone, a pull, a merge or an editor put there.
+//! Reads issues from a tree, as a clone, a pull, a merge or an editor left them.
 //!
-//! Everything found there is data from outside: a folder that is not a sound issue is named and left alone, links are
-//! not followed, and nothing larger than an issue can be is read.
+//! All of this is untrusted data. A folder that is not a valid issue is reported and left alone. Links are not
+//! followed, and nothing larger than an issue can be is read.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -13,11 +13,11 @@ use jit_core::issue_files::format::{
 use jit_core::model::ids::IssueId;
 use jit_os::file;
 
-/// What is wrong with a file in a tree.
+/// A problem with a file in a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsound {
     pub path: PathBuf,
-    /// From 1; 0 when it is about the whole file.
+    /// Counted from 1; 0 if the problem concerns the whole file.
     pub line: usize,
     pub what: String,
 }
@@ -31,7 +31,7 @@ impl std::fmt::Display for Unsound {
     }
 }
 
-/// The folder of issues in a tree; `None` when there is none, or when it is not a folder.
+/// Returns the folder of issues in a tree; `None` if it is missing or is not a folder.
 pub fn issues_dir(tree_jit: &Path) -> Option<PathBuf> {
     let folder = tree_jit.join("issues");
     folder
@@ -40,7 +40,7 @@ pub fn issues_dir(tree_jit: &Path) -> Option<PathBuf> {
         .then_some(folder)
 }
 
-/// The issues in a tree by name, and what else is there.
+/// Returns the issues in a tree by name, and the entries that are no issues.
 pub fn names(issues: &Path) -> io::Result<(Vec<IssueId>, Vec<Unsound>)> {
     let (mut ids, mut unsound) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(issues)? {
@@ -77,7 +77,7 @@ pub fn names(issues: &Path) -> io::Result<(Vec<IssueId>, Vec<Unsound>)> {
     Ok((ids, unsound))
 }
 
-/// An issue's folder as bytes; `None` when there is no such folder.
+/// Returns an issue's folder as bytes; `None` if there is no such folder.
 pub fn load(issues: &Path, id: &IssueId) -> Result<Option<IssueFolder>, Unsound> {
     match load_what_can_be(issues, id) {
         Some((_, mut unsound)) if !unsound.is_empty() => Err(unsound.swap_remove(0)),
@@ -85,7 +85,7 @@ pub fn load(issues: &Path, id: &IssueId) -> Result<Option<IssueFolder>, Unsound>
     }
 }
 
-/// The same, without the files that cannot be read, and what is wrong with those.
+/// Returns the same without the unreadable files, and the problems of those.
 fn load_what_can_be(issues: &Path, id: &IssueId) -> Option<(IssueFolder, Vec<Unsound>)> {
     let folder = issues.join(id.as_str());
     if !folder.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
@@ -122,7 +122,7 @@ fn load_what_can_be(issues: &Path, id: &IssueId) -> Option<(IssueFolder, Vec<Uns
     Some((loaded, unsound))
 }
 
-/// All that is wrong with an issue's folder; `None` when it has no `issue.json`, or an empty one.
+/// Returns all problems of an issue's folder; `None` if its `issue.json` is missing or empty.
 pub fn problems(issues: &Path, id: &IssueId) -> Option<Vec<Unsound>> {
     let Some((folder, mut all)) = load_what_can_be(issues, id) else {
         return Some(Vec::new());
@@ -132,13 +132,13 @@ pub fn problems(issues: &Path, id: &IssueId) -> Option<Vec<Unsound>> {
         return None;
     }
     let found = format::problems(id, &folder).into_iter();
-    // That there is none is said already where it cannot be read.
+    // An unreadable file is already reported; its absence is not reported again.
     let found = found.filter(|problem| !in_issue || problem.file != ISSUE);
     all.extend(found.map(|problem| place(issues, id, problem)));
     Some(all)
 }
 
-/// git may have given every line of a text the ending of another system; that is no edit.
+/// Removes carriage returns: git may convert every line ending for another system, which is no edit.
 fn without_returns(text: Vec<u8>) -> Vec<u8> {
     if !text.contains(&b'\r') {
         return text;
@@ -153,12 +153,12 @@ fn without_returns(text: Vec<u8>) -> Vec<u8> {
     out
 }
 
-/// What an issue's folder says.
+/// Parses an issue's folder.
 pub fn read(issues: &Path, id: &IssueId, folder: &IssueFolder) -> Result<FoundIssue, Unsound> {
     parse(id, folder).map_err(|problem| place(issues, id, problem))
 }
 
-/// Where a problem is.
+/// Adds the path to a problem.
 pub fn place(issues: &Path, id: &IssueId, problem: IssueFileProblem) -> Unsound {
     Unsound {
         path: issues.join(id.as_str()).join(problem.file),

@@ -1,19 +1,20 @@
-//! Whose a path is: this session's own worktree, another checkout of the same repository, git's folder, jit's own state.
+//! Finds the owner of a path: this session's own worktree, another checkout of the same repository, git's folder or
+//! jit's state.
 //!
 //! What must hold:
-//! - links, `..` and the case of letters do not matter: folders are compared by what the system takes them for (device
-//!   and inode), and a link counts as what it leads to, also when nothing is there yet;
-//! - of nested checkouts the innermost counts;
-//! - no process is started.
+//! - Links, `..` and upper or lower case do not matter. Folders are compared by device and inode. A link counts as
+//!   its target, even if the target does not exist yet.
+//! - Of nested checkouts the innermost counts.
+//! - No process is started.
 //!
-//! Limitations: a path whose folders change between this look and the agent's write may lead elsewhere then.
+//! Limitations: if a folder on the path changes between this check and the agent's write, the write may go elsewhere.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use jit_git::{DiscoverError, Place};
 
-/// The longest path the system takes.
+/// The longest path that the system accepts, in bytes.
 const LONGEST: usize = 4096;
 const MOST_LINKS: usize = 40;
 
@@ -27,7 +28,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// What to call it.
+    /// Returns a name of this checkout for messages.
     pub fn title(&self) -> String {
         let kind = if self.is_main {
             "the main checkout"
@@ -42,9 +43,9 @@ impl Tree {
 pub enum Whose<'a> {
     Own,
     Other(&'a Tree),
-    /// git's own folder, but for the part that is this worktree's.
+    /// Git's own folder, except this worktree's part of it.
     Git,
-    /// Where jit keeps its log.
+    /// The folder of jit's log.
     State,
     Elsewhere,
 }
@@ -57,16 +58,16 @@ enum Mark {
     State,
 }
 
-/// The land around a session.
+/// The folders and branches around a session, with their owners.
 #[derive(Debug, Clone)]
 pub struct Ground {
     pub own: PathBuf,
     pub own_branch: Option<String>,
     pub others: Vec<Tree>,
-    /// Branches that somebody else holds a lease in, and who.
+    /// Branches in which another agent holds a lease, each with its holder.
     pub held: Vec<(String, String)>,
     pub home: Option<PathBuf>,
-    /// Who the session acts as, where that is known: nobody else's name is to be used.
+    /// The agent id of the session, if known. Calling jit under any other id is an objection.
     pub agent: Option<String>,
     marks: Vec<(Inode, Mark)>,
 }
@@ -89,7 +90,7 @@ impl Ground {
         let (Some(common), Some(git_dir)) = (&place.common_dir, &place.git_dir) else {
             return Ok(ground);
         };
-        // The main worktree's own git folder is the common one, but for the parts of the others.
+        // The main worktree's git folder is the common one, except for the folders of the other worktrees.
         if common == git_dir {
             ground.mark(common, Mark::Own);
             ground.mark(&common.join("worktrees"), Mark::Git);
@@ -117,7 +118,7 @@ impl Ground {
         }
     }
 
-    /// The path with every link followed, as far as it exists; `None` if no system would take it.
+    /// Returns the path with every link followed, as far as it exists. `None`: no system would accept the path.
     pub fn physical(&self, given: &Path, cwd: &Path) -> Option<PathBuf> {
         let given = match (given.strip_prefix("~"), &self.home) {
             (Ok(below), Some(home)) => home.join(below),
@@ -127,11 +128,11 @@ impl Ground {
         (bytes.len() < LONGEST && !bytes.contains(&0)).then(|| physical(&given, MOST_LINKS))
     }
 
-    /// Whose a physical path is.
+    /// Returns the owner of a physical path.
     pub fn whose(&self, path: &Path) -> Whose<'_> {
         for folder in path.ancestors() {
             let Some(inode) = inode(folder) else { continue };
-            // Git's folder may be marked twice where JIT_DIR points at it: the later mark is the narrower one.
+            // Git's folder may be marked twice if JIT_DIR points at it. The later mark is the narrower one.
             if let Some((_, mark)) = self.marks.iter().rfind(|(known, _)| *known == inode) {
                 return match mark {
                     Mark::Own => Whose::Own,
@@ -144,7 +145,7 @@ impl Ground {
         Whose::Elsewhere
     }
 
-    /// Who else uses this branch, if anybody does.
+    /// Returns the other user of this branch, if there is one.
     pub fn user_of(&self, branch: &str) -> Option<String> {
         let branch = branch.strip_prefix("refs/heads/").unwrap_or(branch);
         if let Some((_, who)) = self.held.iter().find(|(held, _)| held == branch) {
@@ -172,7 +173,7 @@ fn physical(path: &Path, links: usize) -> PathBuf {
     };
     let base = physical(parent, links);
     let Some(name) = path.file_name() else {
-        // It ends in `..`
+        // The path ends in `..`.
         return match path.components().next_back() {
             Some(Component::ParentDir) => base.parent().map_or(base.clone(), Path::to_owned),
             _ => base,
@@ -193,7 +194,7 @@ pub(super) mod tests {
     use super::*;
     use jit_git::{Git, GitEnv};
 
-    /// A repository `main` with the linked worktrees `own` (inside of `main`) and `other`.
+    /// Makes a repository `main` with the linked worktrees `own` (inside of `main`) and `other`.
     pub fn land() -> (tempfile::TempDir, Ground) {
         let folder = tempfile::tempdir().expect("a folder");
         let main = folder.path().join("main");
@@ -264,7 +265,7 @@ pub(super) mod tests {
     #[test]
     fn f9_other_spellings_of_a_folder_are_the_same_folder() {
         let (folder, ground) = land();
-        // What a file system without case does: another name for the same folder.
+        // Imitates a file system without case: a second name for the same folder.
         let alias = folder.path().join("MAIN");
         symlink(folder.path().join("main"), &alias).expect("a link");
         let path = ground

@@ -1,21 +1,23 @@
-//! What worktrees do not guard by themselves: writes into other checkouts, the stash that all of them share, and git
-//! commands that take something from somebody else's branch (F9).
+//! Guards the things that worktrees do not protect: other checkouts, the stash that all worktrees share, and branches
+//! of other agents (F9).
 //!
 //! What must hold:
-//! - reading is never refused, wherever it happens;
-//! - a command line is judged by everything that stands in it: behind `&&`, `|`, `env`, `sh -c`, in brackets, after `cd`;
-//! - what cannot be read, or only while it runs, counts as what it might do if it names git or another checkout;
-//! - a write whose target only shows while it runs, and a command that changes files it does not name, count as a write
-//!   of the whole worktree: [`Seen::whole_tree`].
+//! - Reading is never refused, wherever it happens.
+//! - A command line is judged by everything in it: after `&&`, `|`, `env`, `sh -c`, in brackets, after `cd`.
+//! - A command that cannot be read, or that shows only at run time, is judged by its worst case if it names git or
+//!   another checkout.
+//! - These count as a write of the whole worktree, [`Seen::whole_tree`]: a write whose target shows only at run time,
+//!   and a command that changes files it does not name.
 //!
-//! Each rule has a mode of its own. The files that a command line is seen to write are returned, for locks. A write of
-//! the whole worktree takes no lock: it is for the caller to refuse it while somebody else holds one there.
+//! Each rule has its own mode. The guard returns the files that a command line visibly writes, so that the caller can
+//! lock them. A write of the whole worktree acquires no lock. The caller refuses it while another agent holds a lock
+//! in that worktree.
 //!
-//! [`git`] knows git's commands, [`writes`] the other programs, [`variables`] what was assigned in the line itself.
+//! `git` knows git's commands, `writes` the other programs, `variables` the assignments in the line itself.
 //!
-//! Limitations: see [`super`]. Places that belong to no checkout of this repository (`/tmp`, other projects) are not
-//! guarded here; an unknown name below such a place is taken to stay there. Which branch of an `if` is taken is not
-//! known: every assignment counts, wherever it stands.
+//! Limitations: see [`super`]. Places outside every checkout of this repository (`/tmp`, other projects) are not
+//! guarded. An unknown name below such a place is assumed to stay there. The guard does not know which branch of an
+//! `if` runs, so every assignment counts, wherever it stands.
 
 mod git;
 mod variables;
@@ -61,7 +63,7 @@ pub fn write(
     Some(path)
 }
 
-/// What is wrong with writing there, if anything is.
+/// Returns the objection against writing to this path, if there is one.
 fn foreign(ground: &Ground, path: &Path) -> Option<Objection> {
     let shown = path.display();
     match ground.whose(path) {
@@ -83,15 +85,15 @@ fn foreign(ground: &Ground, path: &Path) -> Option<Objection> {
     }
 }
 
-/// What a command line is seen to write.
+/// The files that a command line visibly writes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Seen {
     pub writes: Vec<PathBuf>,
-    /// What may write any file of the worktree, in the words of the command line.
+    /// The part of the command line that may write any file of the worktree, quoted.
     pub whole_tree: Option<String>,
 }
 
-/// Judges a command line; returns the files it is seen to write.
+/// Judges a command line; returns the files it visibly writes.
 pub fn command(
     ground: &Ground,
     rules: &Rules,
@@ -102,7 +104,7 @@ pub fn command(
     judge(ground, rules, text, cwd, verdict).writes
 }
 
-/// Judges a command line; returns all that it is seen to write.
+/// Judges a command line; returns everything it visibly writes.
 pub fn judge(ground: &Ground, rules: &Rules, text: &str, cwd: &Path, verdict: &mut HookDecision) -> Seen {
     let mut judge = Judge {
         ground,
@@ -124,7 +126,7 @@ struct Judge<'a> {
     seen: Seen,
 }
 
-/// What a command finds around it.
+/// The state that a command starts with.
 #[derive(Debug, Clone)]
 struct Scope {
     cwd: Cwd,
@@ -140,13 +142,13 @@ impl Scope {
     }
 }
 
-/// Where a command runs; `None` where the text does not tell.
+/// The working folder of a command; `None` if the text does not show it.
 type Cwd = Option<PathBuf>;
 
-/// The variable that tells jit who calls.
+/// The variable that names the calling agent to jit.
 const AGENT: &str = "JIT_AGENT_ID";
 const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh"];
-/// Programs that run the program named behind their options.
+/// Programs that run the program named after their options.
 const WRAPPERS: &[&str] = &[
     "env",
     "command",
@@ -165,12 +167,12 @@ const WRAPPERS: &[&str] = &[
     "watch",
     "caffeinate",
 ];
-/// Give names to values.
+/// Builtins that assign values to names.
 const DECLARERS: &[&str] = &["export", "declare", "local", "readonly", "typeset"];
 const KEYWORDS: &[&str] = &[
     "if", "then", "else", "elif", "do", "while", "until", "!", "{", "}", "coproc", "function",
 ];
-/// Begin something that runs nothing by itself, or end something.
+/// Words that run nothing by themselves: they begin or end a construct.
 const IDLE: &[&str] = &["case", "fi", "done", "esac", "in", "[[", "["];
 impl Judge<'_> {
     fn line(&mut self, text: &str, scope: &Scope, depth: usize) {
@@ -205,7 +207,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Runs a command once for each value that a variable in it may have.
+    /// Judges a command once for each value that a variable in it may have.
     fn each(&mut self, simple: &Simple, before: Option<&Simple>, scope: &mut Scope, depth: usize) {
         for one in scope.variables.choices(simple) {
             let variables = std::mem::replace(&mut scope.variables, one);
@@ -238,7 +240,7 @@ impl Judge<'_> {
         }
         let mut words = simple.words.clone();
         let whole = joined(&words);
-        // What holds for this command only.
+        // Settings of this command only.
         let mut inner = scope.clone();
         let mut git_at = scope.cwd.clone();
         let mut acts_as = None;
@@ -279,7 +281,7 @@ impl Judge<'_> {
             }
             words = rest.to_vec();
         }
-        // What xargs reads comes behind what it is given.
+        // xargs appends the words it reads to the words it is given.
         if more {
             words.push(Word::unknown(format!("what {whole} reads")));
         }
@@ -315,7 +317,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What `env` runs, and where.
+    /// Returns the words that `env` runs, and sets their working folder and variables.
     fn env(&self, words: &[Word], scope: &mut Scope) -> Env {
         let mut rest = words;
         while let Some((first, behind)) = rest.split_first() {
@@ -367,7 +369,7 @@ impl Judge<'_> {
             .position(|word| short(&word.text) && word.text.contains('c'))
             .and_then(|at| args.get(at + 1..))
             .and_then(|rest| rest.iter().find(|word| !word.text.starts_with('-')));
-        // `sh file` does not run what it is fed.
+        // `sh file` does not run its input.
         let file =
             args.iter().any(|word| !word.text.starts_with('-')) && !args.iter().any(|word| word.text == "-s");
         match (script, &simple.input) {
@@ -387,7 +389,7 @@ impl Judge<'_> {
         }
     }
 
-    /// An agent that calls jit in another one's name.
+    /// Objects if an agent calls jit under another agent's id.
     fn acts_as(&mut self, args: &[Word], variable: Option<Word>, scope: &Scope) {
         let Some(own) = self.ground.agent.as_deref() else {
             return;
@@ -404,7 +406,7 @@ impl Judge<'_> {
         let Some(other) = option.or(variable).or_else(exported) else {
             return;
         };
-        // Its own variable handed on is no other name.
+        // Passing on its own variable is not another id.
         let same = [own, "$JIT_AGENT_ID", "${JIT_AGENT_ID}"].contains(&other.text.as_str());
         if !same {
             let what = format!("You are {own}, and this calls jit as {}.", other.text);
@@ -434,13 +436,13 @@ impl Judge<'_> {
         }
     }
 
-    /// A file that is written.
+    /// Records a file that is written.
     fn operand(&mut self, word: &Word, cwd: &Cwd) {
         if !word.known {
             self.named(word, cwd);
             return self.unclear(word, cwd);
         }
-        // What a pattern matches lies below the folder in front of it.
+        // Every match of a pattern lies below the folder before it.
         let text = match word.text.find(['*', '?', '[']) {
             Some(at) => word
                 .text
@@ -459,14 +461,14 @@ impl Judge<'_> {
         if let Some(objection) = foreign(self.ground, &path) {
             self.verdict.add(self.rules.outside_worktree, objection);
         }
-        // A lock on all of it would keep everybody else out for what may be one file.
+        // A lock on the whole worktree would block all other agents for what may be one file.
         match self.ground.own.starts_with(&path) {
             true => self.whole_tree(&word.text),
             false => self.seen.writes.push(path),
         }
     }
 
-    /// A target that only shows while the command runs.
+    /// Judges a target that shows only at run time.
     fn unclear(&mut self, word: &Word, cwd: &Cwd) {
         let end = word.text.find(['$', '`']).unwrap_or(0);
         let folder = word.text.get(..end).and_then(|text| text.rsplit_once('/'));
@@ -485,7 +487,7 @@ impl Judge<'_> {
         self.seen.whole_tree.get_or_insert_with(|| by.to_owned());
     }
 
-    /// A word that a program may take for a file, and may write.
+    /// Judges a word that a program may take as a file and may write.
     fn named(&mut self, word: &Word, cwd: &Cwd) {
         let text = match word.text.split_once('=') {
             Some((option, value)) if option.starts_with('-') => value,
@@ -507,7 +509,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Another checkout that this text has in it.
+    /// Returns an objection if the text contains another checkout.
     fn mentioned(&self, text: &str) -> Option<Objection> {
         let mut others = self.ground.others.iter();
         // Of nested checkouts the inner one may be our own.
@@ -518,7 +520,7 @@ impl Judge<'_> {
         Some(Objection::new(what, instead))
     }
 
-    /// Commands that only show when they run.
+    /// Judges commands that show only at run time.
     fn opaque(&mut self, text: &str) {
         self.whole_tree(text);
         let has = |word: &str| {
@@ -562,7 +564,7 @@ enum Env {
     Unknown,
 }
 
-/// What a command that only prints prints, where the text says it.
+/// Returns the output of a command that only prints, if the text shows it.
 fn said(simple: &Simple) -> Option<String> {
     let (program, args) = simple.words.split_first()?;
     match base(&program.text) {
@@ -580,7 +582,7 @@ fn said(simple: &Simple) -> Option<String> {
     }
 }
 
-/// The words as a shell reads them again.
+/// Quotes the words so that a shell reads them again as they are.
 fn quoted(words: &[Word]) -> String {
     let quote = |word: &Word| format!("'{}'", word.text.replace('\'', "'\\''"));
     words.iter().map(quote).collect::<Vec<_>>().join(" ")
@@ -595,7 +597,7 @@ fn joined(words: &[Word]) -> String {
     words.join(" ")
 }
 
-/// `NAME=value`.
+/// Splits `NAME=value`.
 fn assignment(text: &str) -> Option<(&str, &str)> {
     let (name, value) = text.split_once('=')?;
     let mut letters = name.bytes();
@@ -605,7 +607,8 @@ fn assignment(text: &str) -> Option<(&str, &str)> {
     (begins && letters.all(|b| b == b'_' || b.is_ascii_alphanumeric())).then_some((name, value))
 }
 
-/// The words behind a wrapper's options. Values of options are told by being no program: numbers, durations, signals.
+/// Returns the words after a wrapper's options. An option's value is recognized because it cannot be a program: a
+/// number, a duration or a signal.
 fn behind_options(words: &[Word]) -> &[Word] {
     let mut rest = words;
     while let Some((first, behind)) = rest.split_first() {

@@ -1,12 +1,13 @@
-//! What an agent is told when it asks (G5, F9): from policy and file locks.
+//! Answers an agent's permission questions from the policy and the file locks (G5, F9).
 //!
 //! What must hold:
 //!
-//! - before a tool is used the answer is that of the installed hook, word for word, and files are locked as it would lock
-//!   them: both go through [`hooks::judge`]. No process is started for a question;
-//! - what the agent would ask its user is denied with a sentence, unless the job's `allowed_tools` or `dispatch.allow` of
-//!   the configuration allow it. What comes with a repository cannot allow its agents anything;
-//! - nothing is bypassed here: that the agent is started in a mode without questions is the job's business.
+//! - Before a tool call the answer equals that of the installed hook, word for word. Files are locked as the hook
+//!   would lock them. Both go through [`hooks::judge`]. No process is started for a question.
+//! - A question that the agent would put to its user is denied with one sentence. The exceptions are `allowed_tools`
+//!   of the job and `dispatch.allow` of the configuration. The repository's own configuration cannot allow its agents
+//!   anything.
+//! - This module bypasses no check. Whether the agent starts in a mode without questions is decided by its job.
 
 use std::path::PathBuf;
 
@@ -20,14 +21,14 @@ use crate::config::{Config, Sources};
 use crate::context::Options;
 use crate::hooks::agent as hooks;
 
-/// Answers for one agent at work.
+/// Answers the questions of one running agent.
 #[derive(Debug)]
 pub struct Policy {
     options: Options,
     program: Program,
-    /// Where it is at home.
+    /// The agent's working folder, from the job.
     dir: PathBuf,
-    /// Of the job alone.
+    /// Rules of the job alone, without those of the configuration.
     allowed: Vec<Rule>,
 }
 
@@ -41,7 +42,7 @@ impl Policy {
             },
             program: Program::Claude,
             dir: job.dir.clone(),
-            // What is not a rule allows nothing.
+            // An entry that does not parse as a rule allows nothing.
             allowed: job
                 .allowed_tools
                 .iter()
@@ -50,7 +51,7 @@ impl Policy {
         }
     }
 
-    /// The rules that count now.
+    /// Returns the rules that apply now: those of the job and those of the configuration.
     fn rules(&self) -> Vec<Rule> {
         let mut all = self.allowed.clone();
         if let Ok(place) = Place::discover(&self.dir, &GitEnv::from_process())
@@ -79,7 +80,7 @@ impl Ask for Policy {
     }
 
     fn approve(&mut self, question: &Question<'_>) -> Permission {
-        // Whoever asks here may not have asked the other question before.
+        // The caller may not have asked `may` before.
         if let Permission::Deny(text) = self.may(question) {
             return Permission::Deny(text);
         }

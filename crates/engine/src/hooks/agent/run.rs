@@ -1,11 +1,15 @@
-//! One call of the hook, from what the agent's program says to what it is told.
+//! One call of the hook: from the agent program's document to jit's answer.
 //!
-//! The agent acts as whoever `JIT_AGENT_ID` or a session above it says, else as `agent:<program>-<its session>`: its own
-//! name, never the person's. Its process is bound to a session at the start, so that `jit` in its shells knows it.
+//! The agent id comes from `JIT_AGENT_ID` or a session above the agent, else it is `agent:<program>-<its session>`.
+//! That is the agent's own name, never the person's. At the start its process is bound to a session, so that `jit` in
+//! its shells knows it.
 //!
-//! The worktree of a session is where it was started: the folder that the program names as the project, else what was
-//! noted for its process at the start; or a worktree that Claude Code made for itself below `.claude/worktrees/`. Where
-//! the agent's shell stands by now does not matter.
+//! The worktree of a session is where it was started, in this order:
+//! - a worktree that Claude Code made for itself below `.claude/worktrees/`, if the call comes from there;
+//! - the folder that the program names as the project;
+//! - the folder noted for its process at the start.
+//!
+//! The current folder of the agent's shell does not matter.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -40,12 +44,12 @@ use crate::landing::notes;
 use crate::units::scope::Scope;
 use crate::worktree_identity::identity::Need;
 
-/// Nobody waits for the store's lock longer than this: an agent is waiting for us.
+/// The longest wait for the store's lock: the agent is blocked meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Ready issues that are named at the start.
+/// The number of ready issues that are listed at the start.
 const NAMED: usize = 3;
 
-/// What is printed; nothing where there is nothing to say. Never fails: what goes wrong is part of the answer.
+/// Returns the text to print; empty if there is nothing to report. Never fails: an error becomes part of the answer.
 pub fn run(options: &Options, program: Program, event: Event, stdin: impl Read) -> String {
     let call = input::slurp(stdin).and_then(|bytes| input::parse(program, event, &bytes));
     let start = start(program, event, call.as_ref().ok());
@@ -63,7 +67,7 @@ pub fn run(options: &Options, program: Program, event: Event, stdin: impl Read) 
             hook.before_tool(call, &mut verdict);
             answer::before_tool(program, &verdict)
         }
-        // The rest informs. An agent is not held up because that fails.
+        // The other events only inform. An agent is not blocked because they fail.
         Event::AfterTool => answer::context(program, event, &hook.after_tool().unwrap_or_default()),
         Event::Prompt => answer::context(program, event, &hook.prompt().unwrap_or_default()),
         Event::SessionStart => match hook.session_start() {
@@ -78,8 +82,8 @@ pub fn run(options: &Options, program: Program, event: Event, stdin: impl Read) 
     }
 }
 
-/// What [`run`] says before a tool, for whoever has an agent on the line and need not be started for each question:
-/// about `call`, of an agent that is at home in `start`.
+/// Judges `call` before a tool runs, as [`run`] does, for callers that talk to the agent in the same process. `start`
+/// is the agent's working folder.
 pub fn judge(options: &Options, program: Program, start: &Path, call: Result<ToolCall, BadInput>) -> Verdict {
     let mut verdict = Verdict::default();
     let Ok(place) = Place::discover(start, &GitEnv::from_process()) else {
@@ -92,13 +96,13 @@ pub fn judge(options: &Options, program: Program, start: &Path, call: Result<Too
     verdict
 }
 
-/// Whether this is a worktree beside the main one, as units have it.
+/// Returns whether this is a linked worktree, as units have it.
 fn is_linked(place: &Place) -> bool {
     place.git_dir.is_some() && place.git_dir != place.common_dir
 }
 
-/// An agent that was told where it may write does not write elsewhere in this repository (G15). A command that may change
-/// anything is judged by what comes of it, when the agent has ended.
+/// Objects to writes outside the agent's scope in this repository (G15). A command that may change any file is judged
+/// by its result, after the agent has ended.
 fn within(
     ground: &Ground,
     scope: &Scope,
@@ -113,11 +117,11 @@ fn within(
             Whose::Elsewhere => true,
             Whose::Other(_) | Whose::Git | Whose::State => false,
             Whose::Own => match path.strip_prefix(&own) {
-                // Parts of git's folder that are this worktree's.
+                // Parts of git's folder that belong to this worktree.
                 Err(_) => true,
                 Ok(below) => {
                     let below = below.to_string_lossy();
-                    // A folder on the way to what it may write may be made.
+                    // The agent may create a folder that leads to a path it may write.
                     let on_the_way = runs && !path.is_file() && scope.reaches_below(&below);
                     scope.allows(&below) || on_the_way
                 }
@@ -149,7 +153,7 @@ fn uses_jit(place: &Place) -> bool {
     place.control_dir.is_dir() || place.local_jit.as_deref().is_some_and(Path::is_dir)
 }
 
-/// Where the session is at home.
+/// Returns the session's worktree folder, as the module header describes.
 fn start(program: Program, event: Event, call: Option<&ToolCall>) -> PathBuf {
     let var = |name: &str| {
         std::env::var_os(name)
@@ -165,7 +169,7 @@ fn start(program: Program, event: Event, call: Option<&ToolCall>) -> PathBuf {
     match (project.filter(|project| project.is_dir()), cwd) {
         (Some(project), Some(cwd)) if !cwd.starts_with(project.join(".claude/worktrees")) => project,
         (Some(_), Some(cwd)) => cwd,
-        // Its shell may stand anywhere by now; where the session began is what counts.
+        // The agent's shell may be anywhere by now. The folder where the session began counts.
         (None, cwd)
             if event != Event::SessionStart
                 && let Some(home) = sessions::home() =>
@@ -186,7 +190,7 @@ struct Hook {
     start: PathBuf,
 }
 
-/// How far anything is enforced at all.
+/// Returns the strongest mode that the settings allow.
 fn ceiling(config: &Config) -> Mode {
     match config.policy().enforce {
         Enforce::Off => Mode::Off,
@@ -227,7 +231,7 @@ impl Hook {
         Ok(found)
     }
 
-    /// `agent:claude-1a2b3c4d`: the same for all calls of one session, and after it is resumed.
+    /// Returns `agent:claude-1a2b3c4d`: the same for all calls of one session, also after it is resumed.
     fn own_name(&self) -> AgentId {
         let id = self.session.as_deref().unwrap_or_default();
         // The end of an id differs more than its beginning, which may be a time.
@@ -256,7 +260,7 @@ impl Hook {
             Err(refusal) => return verdict.add(Mode::Deny, objection(&refusal)),
         };
         let most = ceiling(&found.config);
-        // A unit's scope was set by whoever started its agent: no setting of the repository lifts it.
+        // The process that started the agent set the unit's scope. No setting of the repository lifts it.
         let may_be_scoped = is_linked(&found.place);
         if most == Mode::Off && !may_be_scoped {
             return;
@@ -333,7 +337,7 @@ impl Hook {
         if most == Mode::Off {
             return;
         }
-        // What lies outside of every checkout is nobody's here.
+        // Files outside of every checkout belong to no agent here.
         let ours = |path: &PathBuf| matches!(ground.whose(path), Whose::Own | Whose::Other(_));
         let files: Vec<OsString> = files
             .into_iter()
@@ -361,8 +365,9 @@ impl Hook {
         }
     }
 
-    /// The settings cannot be used. Whoever mends them must not be held up by that; all else waits, for nobody can say that
-    /// they are lenient, but a variable, which counts whatever the files say.
+    /// Judges a call while the settings cannot be read. An edit that may repair the settings file passes. All other
+    /// steps are refused, because lenient settings cannot be proven. An environment variable is the exception: it
+    /// counts whatever the files say.
     fn without_settings(&self, refusal: &Refusal, call: Result<ToolCall, BadInput>, verdict: &mut Verdict) {
         let Ok(place) = Place::discover(&self.start, &GitEnv::from_process()) else {
             return verdict.add(Mode::Deny, objection(refusal));
@@ -407,7 +412,7 @@ impl Hook {
         }
     }
 
-    /// What there is to say about conflicts that came up while the agent worked (H8).
+    /// Returns the report about conflicts that appeared while the agent worked (H8).
     fn news(&self, place: &Place, agent: &AgentId) -> String {
         let session = self.session.as_deref().unwrap_or(agent.as_str());
         let root = place.worktree_root.as_deref();
@@ -423,7 +428,7 @@ impl Hook {
     fn after_tool(&self) -> Outcome<String> {
         let found = self.surroundings()?;
         let news = self.news(&found.place, &found.whoami.agent_id);
-        // What is to be told is told, also by a heart that cannot beat.
+        // The report is delivered even if the heartbeat fails.
         let _ = self.beat(found);
         Ok(news)
     }
@@ -440,7 +445,7 @@ impl Hook {
         Ok(())
     }
 
-    /// A session for the agent's process, and a sign of life.
+    /// Ensures a session for the agent's process, and writes a heartbeat.
     fn at_work(&self, cx: &Context) -> Outcome<()> {
         if let Ok(answer) = crate::sessions::show_session(cx, None)
             && let Reply::Session(session) = answer.reply
@@ -453,7 +458,7 @@ impl Hook {
         }
         let bind = sessions::agent_process().ok().flatten();
         if let (Some(process), Some(root)) = (bind, cx.place.worktree_root.as_deref()) {
-            // Without it the guard goes by where the agent's shell stands.
+            // Without it the guard uses the current folder of the agent's shell.
             let _ = sessions::settle(process, root);
         }
         crate::sessions::start_session(
@@ -501,7 +506,7 @@ impl Hook {
         Ok(lines.join("\n"))
     }
 
-    /// Why the agent should not stop yet: work it holds that is in no commit.
+    /// Returns the reason why the agent should not stop yet: it holds work that is in no commit.
     fn stop(&self, asked_before: bool) -> Outcome<Option<String>> {
         let cx = self.cx(Need::Read)?;
         let held = claims(&cx)?;
@@ -522,7 +527,7 @@ impl Hook {
     fn session_end(&self) -> Outcome<String> {
         let cx = self.cx(Need::Write)?;
         let shown = crate::sessions::show_session(&cx, None)?.reply;
-        // A session that somebody else began for this process is theirs to end.
+        // A session that another program began for this process is left open; that program ends it.
         if let Reply::Session(session) = shown
             && session.program.as_deref() == Some(self.program.as_str())
             && session.program_session == self.session
@@ -533,7 +538,7 @@ impl Hook {
     }
 }
 
-/// Whether a path leads to this very file, which is a file and no link.
+/// Returns whether a path leads to exactly this file, which must be a regular file and not a link.
 fn is_same(path: &Path, file: &Path) -> bool {
     let plain = file.symlink_metadata().is_ok_and(|meta| meta.is_file());
     plain && matches!((path.canonicalize(), file.canonicalize()), (Ok(a), Ok(b)) if a == b)
@@ -543,7 +548,7 @@ fn unreadable(e: jit_core::log::table::Unreadable) -> Box<Refusal> {
     Box::new(Refusal::new(Code::Io, e.to_string()))
 }
 
-/// The issues that the agent holds here.
+/// Returns the agent's leases on issues here.
 fn claims(cx: &Context) -> Outcome<Vec<Lease>> {
     let view = crate::write_path::view(cx)?;
     let mut own = state::leases_of(&*view.table, &cx.actor.agent_id).map_err(unreadable)?;
@@ -553,7 +558,7 @@ fn claims(cx: &Context) -> Outcome<Vec<Lease>> {
     Ok(own)
 }
 
-/// Branches that others hold something in.
+/// Returns the branches in which other agents hold a lease.
 fn held(cx: &Context) -> Outcome<Vec<(String, String)>> {
     let view = crate::write_path::view(cx)?;
     let all = state::claims(&*view.table).map_err(unreadable)?;
@@ -566,7 +571,7 @@ fn held(cx: &Context) -> Outcome<Vec<(String, String)>> {
         .collect())
 }
 
-/// Refuses a write of the whole worktree while somebody else holds a lock in it. Takes none itself.
+/// Refuses a write of the whole worktree while another agent holds a lock in it. Acquires no lock itself.
 fn nobody_elses(cx: &Context, root: &Path, by: &str) -> Outcome<()> {
     let paths = LockPaths {
         paths: vec![root.as_os_str().to_owned()],
@@ -577,7 +582,7 @@ fn nobody_elses(cx: &Context, root: &Path, by: &str) -> Outcome<()> {
     else {
         return Ok(());
     };
-    // What others have locked for all from elsewhere concerns those files, not whatever is in the tree here.
+    // A global lock that was acquired in another worktree concerns its own files, not every file of this tree.
     let mut others = checks.iter().flat_map(|check| &check.locks);
     let Some(lock) = others.find(|lock| lock.worktree_id == cx.actor.worktree_id) else {
         return Ok(());
@@ -591,7 +596,7 @@ fn nobody_elses(cx: &Context, root: &Path, by: &str) -> Outcome<()> {
     Err(Box::new(Refusal::new(Code::Held, message).help("jit lock list")))
 }
 
-/// Locks these files, unless they are locked for this agent already: then nothing is written.
+/// Locks these files. If this agent has locked them already, nothing is written.
 fn take(cx: &Context, files: Vec<OsString>) -> Outcome<()> {
     let paths = LockPaths {
         paths: files,
@@ -606,7 +611,7 @@ fn take(cx: &Context, files: Vec<OsString>) -> Outcome<()> {
     crate::file_locks::service::lock_files(cx, &paths, None).map(drop)
 }
 
-/// A refusal in the words of an objection: who has it until when, and what to do instead.
+/// Turns a refusal into an objection: holder, deadline, and the next step.
 fn objection(refusal: &Refusal) -> Objection {
     let mut what = refusal.message.clone();
     let mut instead = match refusal.help.first() {
@@ -629,7 +634,7 @@ fn objection(refusal: &Refusal) -> Objection {
     Objection::new(format!("{what}."), instead)
 }
 
-/// A title as one line that is not too long; it comes from others.
+/// Returns a title as one line of limited length: other people write titles.
 fn short(title: &str) -> String {
     title.chars().filter(|c| !c.is_control()).take(80).collect()
 }

@@ -1,10 +1,11 @@
-//! Whether a branch contains the tip of the main branch (C6).
+//! Checks whether a branch contains the tip of the main branch (C6).
 //!
-//! The main branch is the detected default one (the remote's HEAD, else main or master, else the current one), unless
-//! `global_operations.allowed_branches` names branches and that is not among them: then the first of those. Its tip is
-//! what the remote had when it was last fetched, where there is a remote that has it; else the local one.
-//! No remote, no main branch, an unborn branch and a detached HEAD are ordinary: where there is nothing to compare with,
-//! nothing diverges.
+//! The main branch is the detected default one: the remote's HEAD, else main or master, else the current one. If
+//! `global_operations.allowed_branches` names branches without that one, the main branch is the first of those. If a
+//! remote has the branch, its tip is the remote's tip at the last fetch; else it is the local tip.
+//!
+//! These cases are ordinary: no remote, no main branch, an unborn branch, a detached HEAD. Without anything to
+//! compare with, nothing diverges.
 
 use jit_core::model::refusal::Code;
 use jit_git::branches::default_branch;
@@ -17,7 +18,7 @@ use crate::refusals::refuse;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MainBranch {
-    /// Without `refs/heads/`.
+    /// The branch name without `refs/heads/`.
     pub name: String,
     /// The ref of its tip; `None` while it has no commit.
     pub tip: Option<String>,
@@ -26,7 +27,7 @@ pub struct MainBranch {
 }
 
 impl MainBranch {
-    /// As a person would type it.
+    /// Returns the name as a person would type it.
     pub fn short(&self) -> String {
         match &self.remote {
             Some(remote) => format!("{remote}/{}", self.name),
@@ -34,7 +35,7 @@ impl MainBranch {
         }
     }
 
-    /// The commands that bring a branch up to it.
+    /// Returns the commands that bring a branch up to it.
     pub fn help(&self) -> Vec<String> {
         let fetch = self.remote.as_ref().map(|remote| format!("git fetch {remote}"));
         fetch
@@ -44,12 +45,12 @@ impl MainBranch {
     }
 }
 
-/// How HEAD stands to the main branch.
+/// The relation of HEAD to the main branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Divergence {
     pub ok: bool,
     pub branch: Option<String>,
-    /// What it was compared with; null when there is nothing.
+    /// The ref it was compared with; null if there is none.
     pub against: Option<String>,
     /// Commits that only HEAD has, and that only the main branch has.
     pub ahead: u64,
@@ -58,7 +59,7 @@ pub struct Divergence {
     pub help: Vec<String>,
 }
 
-/// The main branch; `None` when nothing tells which one it is.
+/// Returns the main branch; `None` if it cannot be determined.
 pub fn main_branch(place: &Place, config: &Config) -> Outcome<Option<MainBranch>> {
     let Some(git_dir) = &place.git_dir else {
         return Ok(None);
@@ -87,7 +88,7 @@ pub fn main_branch(place: &Place, config: &Config) -> Outcome<Option<MainBranch>
                 .strip_suffix(&format!("/{name}"))
         })
         .collect();
-    // A remote's name may hold slashes, and so may a branch's: `origin` is meant before anything else.
+    // Names of remotes and branches may contain slashes, so several may fit: `origin` is preferred.
     let remote = match remotes.as_slice() {
         all if all.contains(&"origin") => Some("origin".to_owned()),
         [only] => Some((*only).to_owned()),

@@ -1,5 +1,5 @@
-//! Files that hold for everybody change only where everybody gets them (C2): on an allowed branch that contains the
-//! main branch's tip. Adding `.jit/` for the first time is allowed anywhere.
+//! Global files change only on an allowed branch that contains the main branch's tip, so that every worktree gets
+//! them (C2). Adding `.jit/` for the first time is allowed on any branch.
 
 use jit_core::model::refusal::{Code, Refusal};
 use jit_git::Git;
@@ -10,7 +10,7 @@ use super::staged::{self, Staged};
 use crate::context::Context;
 use crate::refusals::refuse;
 
-/// Refuses global files on branches where they do not belong. `changed` are those that no merge brought.
+/// Refuses changes of global files on other branches. `changed` are the changes that no merge brought.
 pub fn refuse_misplaced(cx: &Context, changed: &[&Staged]) -> Outcome<()> {
     let (Some(first), Some(git_dir)) = (changed.first(), &cx.place.git_dir) else {
         return Ok(());
@@ -29,7 +29,7 @@ pub fn refuse_misplaced(cx: &Context, changed: &[&Staged]) -> Outcome<()> {
         (named, _) => named.to_vec(),
     };
     let here = cx.branch.clone().unwrap_or_else(|| "a detached HEAD".to_owned());
-    // Where nobody knows of any branch there is none to protect.
+    // If no branch is known, there is none to protect.
     if !allowed.is_empty() && !allowed.contains(&here) {
         let refusal = Refusal::new(
             Code::NotAllowed,

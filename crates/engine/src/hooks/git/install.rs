@@ -1,8 +1,10 @@
-//! Putting hooks in, taking them out, and telling how they stand.
+//! Installs, uninstalls and lists hooks.
 //!
-//! What must hold: installing twice is installing once; a hook that was there is renamed, never copied or rewritten, so
-//! that content, mode and link are what they were when it gets its name back; whatever was cut short is finished by
-//! doing it again, or undone by taking hooks out.
+//! What must hold:
+//! - Installing twice equals installing once.
+//! - An existing hook is renamed, never copied or rewritten. So its content, mode and link are unchanged when it gets
+//!   its name back.
+//! - Repeating an interrupted installation finishes it; uninstalling undoes it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
@@ -24,7 +26,7 @@ use super::site::Site;
 use crate::api::init::Left;
 use crate::hooks::git::{CLIENT, SERVER};
 
-/// Hooks that git knows besides ours: those of the user are to be reached where git no longer finds them itself.
+/// Git's other hooks. The user's hooks of these names must still be called if git itself no longer finds them.
 const OTHERS: &[&str] = &[
     "applypatch-msg",
     "pre-applypatch",
@@ -44,18 +46,18 @@ const OTHERS: &[&str] = &[
     "pre-receive",
 ];
 
-/// Longest hook of ours; anything larger is not one.
+/// The largest hook of ours, in bytes; a larger file is not ours.
 const MAX_HOOK: u64 = 1 << 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     Installed,
-    /// Ours, changed by somebody since: left alone.
+    /// Ours, edited since: left alone.
     Edited,
     /// Another program's hook is in its place.
     Foreign,
-    /// Ours is there, but git looks elsewhere.
+    /// Ours exists, but git looks in another folder.
     Shadowed,
     Missing,
 }
@@ -64,18 +66,18 @@ pub enum State {
 pub struct HookState {
     pub name: &'static str,
     pub state: State,
-    /// Where git looks for it.
+    /// The path at which git looks for it.
     pub path: String,
-    /// The hook that ours calls first; null when there is none.
+    /// The hook that ours calls first; null if there is none.
     pub calls_first: Option<String>,
 }
 
-/// How the hooks stand.
+/// The state of the hooks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Survey {
     pub folder: String,
     pub hooks: Vec<HookState>,
-    /// What somebody should know about the place.
+    /// Remarks about the folder for the user.
     pub notes: Vec<String>,
 }
 
@@ -84,7 +86,7 @@ pub struct Installed {
     pub folder: String,
     pub dry_run: bool,
     pub changed: bool,
-    /// What was done, or would be.
+    /// The steps that were done, or would be done in a dry run.
     pub steps: Vec<String>,
     pub notes: Vec<String>,
 }
@@ -106,7 +108,7 @@ fn is_there(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// Whose the hook is; `None` when there is none. A link or a large file is not ours.
+/// Returns the owner of the hook; `None` if there is none. A link or a large file is not ours.
 fn owner(path: &Path) -> Outcome<Option<Whose>> {
     let meta = match path.symlink_metadata() {
         Ok(meta) => meta,
@@ -120,7 +122,8 @@ fn owner(path: &Path) -> Outcome<Option<Whose>> {
     Ok(Some(script::whose(&content)))
 }
 
-/// What hooks start: the name alone where a shell finds it, so that hooks outlive the place of the program.
+/// Returns the program that hooks start: only its name if a shell finds it, so that hooks still work if the program
+/// moves.
 fn program() -> Outcome<String> {
     if jit_os::program::can_be_started("jit") {
         return Ok("jit".to_owned());
@@ -148,7 +151,7 @@ fn missing_folder_note(relative: &Path, missing: &[PathBuf]) -> Option<String> {
     ))
 }
 
-/// Worktrees that lack the folder of the user's hooks, and the names of hooks in those that have it.
+/// Returns the worktrees that lack the folder of the user's hooks, and the names of hooks in those that have it.
 fn relative_hooks(site: &Site, relative: &Path) -> (Vec<PathBuf>, BTreeSet<&'static str>) {
     let (mut missing, mut names) = (Vec::new(), BTreeSet::new());
     let all = crate::worktree_identity::list(&site.common).unwrap_or_default();
@@ -173,7 +176,7 @@ fn relative_hooks(site: &Site, relative: &Path) -> (Vec<PathBuf>, BTreeSet<&'sta
     (missing, names)
 }
 
-/// Puts the hooks in.
+/// Installs the hooks.
 pub fn install(place: &Place, server: bool, dry_run: bool) -> Outcome<Installed> {
     let mut site = Site::of(place)?;
     let _turn = match dry_run {
@@ -267,7 +270,7 @@ pub fn install(place: &Place, server: bool, dry_run: bool) -> Outcome<Installed>
     Ok(done)
 }
 
-/// Puts one hook in its place.
+/// Installs one hook.
 fn put(path: &Path, text: &str, dry_run: bool, done: &mut Installed) -> Outcome<()> {
     let failed = |e: io::Error| io_refusal("write", path, &e);
     let before = kept(path);
@@ -321,7 +324,7 @@ fn put(path: &Path, text: &str, dry_run: bool, done: &mut Installed) -> Outcome<
         Ok(true) => Ok(()),
         Ok(false) => Err(failed(io::Error::other("somebody else wrote it at this moment"))),
         Err(e) => {
-            // What was there serves on.
+            // Restores the earlier hook.
             if is_there(&before) && !is_there(path) {
                 let _ = fs::rename(&before, path);
             }
@@ -330,7 +333,7 @@ fn put(path: &Path, text: &str, dry_run: bool, done: &mut Installed) -> Outcome<
     }
 }
 
-/// Takes the hooks out again, of every folder that may have them.
+/// Uninstalls the hooks from every folder that may contain them.
 pub fn uninstall(place: &Place, dry_run: bool) -> Outcome<Removed> {
     let mut site = Site::of(place)?;
     let _turn = match dry_run {
@@ -355,7 +358,7 @@ pub fn uninstall(place: &Place, dry_run: bool) -> Outcome<Removed> {
         }
     }
     if !dry_run {
-        // Those that still hold something stay.
+        // A folder that is not empty stays.
         let _ = fs::remove_dir(site.own());
         if site.note.made_folder {
             for folder in &folders {
@@ -398,14 +401,14 @@ fn take(path: &Path, dry_run: bool, done: &mut Removed) -> Outcome<()> {
     if is_there(&before) {
         done.steps.push(format!("put {} back as it was", path.display()));
         if !dry_run {
-            // Over ours, so that at no moment there is none.
+            // Replaces ours in one step, so that there is a hook at every moment.
             fs::rename(&before, path).map_err(failed)?;
         }
     }
     Ok(())
 }
 
-/// How the hooks stand.
+/// Returns the state of the hooks.
 pub fn survey(place: &Place, server: bool) -> Outcome<Survey> {
     let site = Site::of(place)?;
     let looked_in = site.looked_in();

@@ -1,4 +1,4 @@
-//! Files that somebody else has locked, globally or in this worktree, are not committed (C2).
+//! Refuses to commit files that another agent has locked, globally or in this worktree (C2).
 
 use jit_core::model::policy::Enforce;
 use jit_core::model::refusal::{Code, Details, Refusal, left};
@@ -8,8 +8,8 @@ use super::staged::Staged;
 use crate::context::Context;
 use crate::file_locks::others::{covering, of_others};
 
-/// Refuses a commit of paths that somebody else has locked, or says so where the settings ask for no
-/// more. Where nobody holds such a lock, no path is looked at.
+/// Refuses a commit of paths that another agent has locked. If the settings only ask for warnings, it warns instead.
+/// Without such locks no path is checked.
 pub fn refuse_locked_paths(cx: &Context, staged: &[Staged]) -> Outcome<Vec<String>> {
     let enforce = cx.config.enforce_leases();
     if enforce == Enforce::Off {
@@ -17,7 +17,7 @@ pub fn refuse_locked_paths(cx: &Context, staged: &[Staged]) -> Outcome<Vec<Strin
     }
     let view = match crate::write_path::view(cx) {
         Ok(view) => view,
-        // Without a log nobody holds anything.
+        // Without a log there are no locks.
         Err(refusal) if refusal.code == Code::NotInitialized => return Ok(Vec::new()),
         Err(refusal) => return Err(refusal),
     };

@@ -1,21 +1,22 @@
-//! pre-commit: an issue's files are changed by jit, or by whoever holds the issue (C2).
+//! The hook pre-commit: only jit or the holder of an issue changes the issue's files (C2).
 //!
-//! A staged file of an issue passes
-//! - if it is new: not in HEAD;
-//! - if it is what a merge, a cherry-pick or a rebase in progress brought: the same as in the other commit;
-//! - if jit wrote exactly that: an `issue.json` by its digest, be it from a command (in the log) or from the merge driver
-//!   (in `jit-merged`); a set or the comments if no line is lost, of either side of a merge, and every line is one that
-//!   jit has, or that one side has; what goes with an issue that was deleted;
-//! - if it is a description, or comments that only grew: neither needs a lease, here as anywhere.
+//! A staged file of an issue passes in these cases:
+//! - It is new: not in HEAD.
+//! - A merge, cherry-pick or rebase in progress brought it: it is the same as in the other commit.
+//! - jit wrote exactly this `issue.json`, by its digest. A command wrote it (in the log) or the merge driver (in
+//!   `jit-merged`).
+//! - It is a set or the comments file, no line of either side of a merge is lost, and jit or one side has every line.
+//! - It is removed together with an issue that was deleted.
+//! - It is a description, or comments that only grew: neither needs a lease, here as anywhere.
 //!
-//! Anything else needs the committer's lease on the issue. `worktree.enforce_leases` says what happens without: strict
-//! and strict-explicit refuse, warn warns, off passes; `worktree.mode = "off"` looks at nothing.
+//! Any other change needs the committer's lease on the issue. `worktree.enforce_leases` decides about a commit
+//! without it: strict and strict-explicit refuse, warn warns, off passes. `worktree.mode = "off"` disables the check.
 //!
-//! Cost: one call of git for the list; where issue files changed, one more for all their contents and one read of the
-//! state. Nothing is started for each file.
+//! Cost: one call of git for the list. If issue files changed, one more for all their contents and one read of the
+//! state. No process is started per file.
 //!
-//! Limitation: an edit by hand that a command has brought into the log, and that jit has then written out again with
-//! some other change, is jit's from then on.
+//! Limitation: suppose a command brought a hand edit into the log, and jit then wrote the file again with some other
+//! change. From then on the edit counts as written by jit.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
@@ -44,15 +45,15 @@ use crate::refusals::refuse;
 use crate::replica::{Files, Replica};
 use crate::worktree_identity::identity::Need;
 
-/// So many issues are named in one refusal.
+/// The number of issues that one refusal names.
 const SHOWN: usize = 5;
 
-/// Looks at what is staged. Gives warnings, or the reason why it may not be committed.
+/// Checks the staged changes. Returns warnings, or refuses the commit with the reason.
 pub fn check(options: &Options) -> Outcome<Vec<String>> {
     let dir = options.dir.as_deref().unwrap_or(Path::new("."));
     let place = Place::discover(dir, &GitEnv::from_process()).map_err(|e| refuse(Code::NotFound, e))?;
     if !place.control_dir.is_dir() && !place.local_jit.as_deref().is_some_and(Path::is_dir) {
-        // A folder of hooks that many repositories share.
+        // The folder of hooks is shared by many repositories.
         return Ok(Vec::new());
     }
     let staged = staged::all(&place)?;
@@ -63,7 +64,7 @@ pub fn check(options: &Options) -> Outcome<Vec<String>> {
     let cx = Surroundings::find(options).and_then(|found| crate::opening::within(found, options, Need::Read));
     let cx = match cx {
         Ok(cx) => cx,
-        // What is wrong with jit is in nobody's way who does not touch what is jit's.
+        // A failure of jit must not block a commit that touches none of jit's files.
         Err(refusal) if ours.is_empty() => return Ok(vec![refusal.message.clone()]),
         Err(refusal) => return Err(refusal),
     };
@@ -80,7 +81,7 @@ pub fn check(options: &Options) -> Outcome<Vec<String>> {
         Ok(warnings)
     };
     judge().map_err(|mut refusal: Box<Refusal>| {
-        // In a merge that would leave one of its sides out.
+        // In a merge this command would drop one of the two sides.
         refusal
             .help
             .retain(|help| !is_joining || !help.starts_with("git restore --staged"));
@@ -88,7 +89,7 @@ pub fn check(options: &Options) -> Outcome<Vec<String>> {
     })
 }
 
-/// A file that is not let through at first sight.
+/// A file that needs a closer check.
 struct Doubt<'a> {
     staged: &'a Staged,
     id: IssueId,
@@ -142,9 +143,9 @@ fn check_ours(cx: &Context, ours: &[&Staged], parents: Parents) -> Outcome<Vec<S
 
 /// The other commits of a merge, cherry-pick or rebase in progress.
 struct Parents {
-    /// What is in them is to be in the commit.
+    /// The whole content of these commits belongs into the new commit.
     merged: Vec<String>,
-    /// Of these only what they changed is.
+    /// Only the changes of these commits belong into the new commit.
     picked: Vec<String>,
 }
 
@@ -156,7 +157,7 @@ impl Parents {
             let lines = text.iter().flat_map(|text| text.lines().map(str::trim));
             lines.filter(|line| is_commit(line)).map(str::to_owned).collect()
         };
-        // A merge without conflict is asked about before `MERGE_HEAD` is there.
+        // Git calls the hook for a merge without conflict before `MERGE_HEAD` exists.
         let mut merged = named("MERGE_HEAD");
         merged.extend(lineage::merging().into_iter().filter(|head| is_commit(head)));
         let picked = [named("CHERRY_PICK_HEAD"), named("REBASE_HEAD")].concat();
@@ -176,7 +177,7 @@ fn is_commit(name: &str) -> bool {
     matches!(name.len(), 40 | 64) && name.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// Digests of what the merge driver wrote in this worktree.
+/// Returns the digests of the merge driver's results in this worktree.
 fn merged(place: &Place) -> HashSet<String> {
     let path = place.git_dir.as_ref().map(|git_dir| git_dir.join(MERGED));
     let bytes = path.and_then(|path| file::read_real(&path, MAX_FILE).ok().flatten());
@@ -184,7 +185,7 @@ fn merged(place: &Place) -> HashSet<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// Contents by what they were asked for under; `None` where there is no such thing.
+/// Contents by the name under which they were requested; `None` if there is no such object.
 struct Blobs {
     content: HashMap<Vec<u8>, Option<(String, Vec<u8>)>>,
     parents: Parents,
@@ -195,7 +196,7 @@ fn in_parent(parent: &str, path: &Path) -> Vec<u8> {
 }
 
 impl Blobs {
-    /// Everything that will be looked at, in one call.
+    /// Loads all contents that the check needs, in one call of git.
     fn load(cx: &Context, doubts: &[Doubt<'_>], globals: &[&Staged], parents: Parents) -> Outcome<Self> {
         let mut names: Vec<Vec<u8>> = Vec::new();
         let doubted = doubts.iter().map(|doubt| doubt.staged);
@@ -230,7 +231,7 @@ impl Blobs {
         found.map_or(&[], |(_, content)| content)
     }
 
-    /// What parents have in its place.
+    /// Returns the parents' versions of this path.
     fn of_parents<'a>(
         &'a self,
         parents: impl Iterator<Item = &'a String>,
@@ -239,13 +240,13 @@ impl Blobs {
         parents.filter_map(|parent| self.content.get(&in_parent(parent, path)).map(Option::as_ref))
     }
 
-    /// Whether one of the parents has just what is staged.
+    /// Returns whether one of the parents has exactly the staged content.
     fn is_parents(&self, staged: &Staged) -> bool {
         self.of_parents(self.parents.all(), &staged.path)
             .any(|theirs| theirs.map(|(hex, _)| hex) == staged.new.as_ref())
     }
 
-    /// The lines that parents have in its place.
+    /// Returns the lines of the parents' versions of this path.
     fn lines_of<'a>(
         &'a self,
         parents: impl Iterator<Item = &'a String>,
@@ -256,8 +257,8 @@ impl Blobs {
     }
 }
 
-/// One answer of `git cat-file --batch`: a line `<hex> blob <length>`, the content and a newline; or that it is missing,
-/// which repeats what was asked for.
+/// Parses one answer of `git cat-file --batch`: a line `<hex> blob <length>`, the content and a newline. For a
+/// missing object the answer repeats its name.
 fn next_blob(name: &[u8], rest: &mut &[u8]) -> Outcome<Option<(String, Vec<u8>)>> {
     let missing = [name, b" missing\n"].concat();
     if let Some(after) = rest.strip_prefix(missing.as_slice()) {
@@ -276,12 +277,12 @@ fn next_blob(name: &[u8], rest: &mut &[u8]) -> Outcome<Option<(String, Vec<u8>)>
     Ok(Some((hex.to_owned(), content.to_vec())))
 }
 
-/// Knows what jit wrote.
+/// Knows the contents that jit wrote.
 struct Writer<'a> {
     table: &'a dyn Table,
     replica: Replica,
     merged: HashSet<String>,
-    /// Every issue's files as they would be written now; `None` for issues nobody knows.
+    /// The files of each issue as they would be written now; `None` for issues that the log does not have.
     files: HashMap<String, Option<Files>>,
 }
 
@@ -297,7 +298,7 @@ impl Writer<'_> {
             return Ok(false);
         };
         if doubt.staged.new.is_none() {
-            // With a deleted issue everything goes but its `issue.json`, which says so.
+            // A deleted issue loses all files except `issue.json`, which records the deletion.
             return Ok(name != ISSUE && state::was_deleted(self.table, &id.key()).map_err(unreadable)?);
         }
         match name {
@@ -326,7 +327,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The lines of one of an issue's files as jit has them.
+    /// Returns the lines of one of an issue's files as jit has them.
     fn lines_of(&mut self, id: &IssueId, name: &str) -> Outcome<HashSet<Vec<u8>>> {
         if !self.files.contains_key(&id.key()) {
             let issue = state::issue_or_tombstone(self.table, id).map_err(|e| refuse(Code::Io, e))?;
@@ -354,7 +355,7 @@ fn lines(content: &[u8]) -> HashSet<&[u8]> {
         .collect()
 }
 
-/// Every issue that was edited has to be held by the committer.
+/// Refuses edited issues on which the committer holds no lease, or warns about them.
 fn require_leases<'a>(
     cx: &Context,
     view: &View,

@@ -1,11 +1,11 @@
-//! Before a push, and on the side that gets it.
+//! The hooks pre-push and pre-receive.
 //!
-//! pre-push (C3): commits whose lease has ended are told of, one line a lease; `hooks.pre_push = "strict"` refuses them,
-//! `"off"` does not look. A lease counts as going on while its agent holds the same issue again.
+//! pre-push (C3): reports commits whose lease has ended, one line for each lease. `hooks.pre_push = "strict"` refuses
+//! them, `"off"` skips the check. A lease counts as active while its agent holds the same issue again.
 //!
-//! pre-receive (C5): with a log here, commits that it contradicts are refused; without one, trailers that cannot be what
-//! jit writes. Commits without trailers pass: who works without jit may push. The objects are still in git's quarantine
-//! then, which every call of git here looks into.
+//! pre-receive (C5): with a log here, refuses commits that contradict it. Without one, refuses trailers that jit
+//! cannot have written. Commits without trailers pass: people without jit may push. At that moment the objects are
+//! still in git's quarantine, which every call of git here can read.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -24,10 +24,10 @@ use crate::hooks::git::verify::{self, Commit, Leases};
 use crate::refusals::refuse;
 use crate::worktree_identity::identity::Need;
 
-/// So many commits are named in one refusal.
+/// The number of commits that one refusal names.
 const SHOWN: usize = 10;
 
-/// Lines of words, as git gives them to hooks.
+/// Splits git's input for hooks into lines of words.
 fn rows(input: &[u8]) -> impl Iterator<Item = Vec<String>> {
     let text = String::from_utf8_lossy(input).into_owned();
     let rows: Vec<Vec<String>> = text
@@ -43,7 +43,8 @@ fn is_object(hex: &str) -> bool {
         && hex.bytes().any(|b| b != b'0')
 }
 
-/// `<local ref> <local object> <remote ref> <remote object>`, a line each; the remote's name is the first argument.
+/// The hook pre-push. Each input line is `<local ref> <local object> <remote ref> <remote object>`; the remote's name
+/// is the first argument.
 pub fn pre_push(options: &Options, args: &[OsString], input: &[u8]) -> Outcome<Vec<String>> {
     let cx = crate::opening::open(options, Need::Read)?;
     let how = cx.config.pre_push();
@@ -84,7 +85,7 @@ pub fn pre_push(options: &Options, args: &[OsString], input: &[u8]) -> Outcome<V
     Err(Box::new(refusal))
 }
 
-/// A line for each lease that some of the commits name and that has ended.
+/// Returns a line for each ended lease that some of the commits name.
 fn ended(cx: &Context, commits: &[Commit]) -> Outcome<Vec<String>> {
     let view = crate::write_path::view(cx)?;
     let unreadable = |e| refuse(Code::Io, e);
@@ -104,7 +105,7 @@ fn ended(cx: &Context, commits: &[Commit]) -> Outcome<Vec<String>> {
         let known = state::resource_of(&*view.table, &id).map_err(unreadable)?;
         let resource = match known {
             Some(resource) => resource,
-            // The state remembers only the last lease on each thing; the log all of them.
+            // The state has only the last lease on each resource; the log has all of them.
             None => {
                 if past.is_none() {
                     past = Some(Leases::load(cx)?);
@@ -143,7 +144,7 @@ fn ended(cx: &Context, commits: &[Commit]) -> Outcome<Vec<String>> {
     Ok(lines)
 }
 
-/// `<old object> <new object> <ref>`, a line each.
+/// The hook pre-receive. Each input line is `<old object> <new object> <ref>`.
 pub fn pre_receive(options: &Options, input: &[u8]) -> Outcome<Vec<String>> {
     let found = Surroundings::find(options)?;
     let Some(git_dir) = found.place.git_dir.clone() else {
@@ -151,7 +152,7 @@ pub fn pre_receive(options: &Options, input: &[u8]) -> Outcome<Vec<String>> {
     };
     let mut revisions = String::new();
     for row in rows(input) {
-        // What comes under another name is judged when a branch gets it.
+        // Commits under other refs are judged when they reach a branch.
         let branch = row.get(2).is_some_and(|name| name.starts_with("refs/heads/"));
         if let Some(new) = row.get(1).filter(|hex| branch && is_object(hex)) {
             revisions.push_str(&format!("{new}\n"));
@@ -201,7 +202,7 @@ pub fn pre_receive(options: &Options, input: &[u8]) -> Outcome<Vec<String>> {
     Err(Box::new(refusal))
 }
 
-/// What of its trailers cannot be what jit writes.
+/// Returns the trailers that jit cannot have written.
 fn malformed(commit: &Commit) -> Option<String> {
     let leases = commit
         .leases

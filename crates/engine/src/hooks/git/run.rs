@@ -1,4 +1,4 @@
-//! What git calls.
+//! Entry points for git: runs the hook that git called.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::hooks::git::{CLIENT, MERGED, SERVER};
 use crate::refusals::refuse;
 use crate::worktree_identity::identity::Need;
 
-/// So much of what the merge driver wrote is remembered, in bytes of digests.
+/// The most bytes of merge-driver digests that are kept.
 const MOST_MERGED: usize = 64 << 10;
 
 /// A hook as git called it.
@@ -23,24 +23,24 @@ const MOST_MERGED: usize = 64 << 10;
 pub struct Call {
     pub hook: String,
     pub args: Vec<OsString>,
-    /// What git writes to its standard input.
+    /// The bytes that git writes to the hook's standard input.
     pub input: Vec<u8>,
 }
 
-/// What is to be said, while git goes on.
+/// Warnings to print while git continues.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Said {
     pub warnings: Vec<String>,
 }
 
 impl Call {
-    /// Whether git writes something to this hook.
+    /// Returns whether git writes to this hook's standard input.
     pub fn has_input(hook: &str) -> bool {
         matches!(hook, "pre-push" | "post-rewrite" | "pre-receive")
     }
 }
 
-/// Does what the hook is for. A refusal stops git; only pre-commit, pre-push and pre-receive have any.
+/// Runs the hook. A refusal stops git; only pre-commit, pre-push and pre-receive refuse.
 pub fn run(options: &Options, call: &Call) -> Outcome<Said> {
     let (args, input) = (call.args.as_slice(), call.input.as_slice());
     let done = match call.hook.as_str() {
@@ -71,7 +71,7 @@ fn place(options: &Options) -> Outcome<Place> {
     Place::discover(dir, &GitEnv::from_process()).map_err(|e| refuse(Code::NotFound, e))
 }
 
-/// What goes wrong beside the work is said, and does not stop it. In a repository without jit nothing is.
+/// Turns a harmless failure into a warning that does not stop git. In a repository without jit it is silent.
 fn harmless(done: Outcome<Vec<String>>, is_harmless: impl Fn(Code) -> bool) -> Outcome<Vec<String>> {
     match done {
         Err(refusal) if refusal.code == Code::NotInitialized => Ok(Vec::new()),
@@ -80,7 +80,7 @@ fn harmless(done: Outcome<Vec<String>>, is_harmless: impl Fn(Code) -> bool) -> O
     }
 }
 
-/// Brings in what git changed in this tree.
+/// Brings git's changes of this tree into the log.
 fn join(options: &Options) -> Outcome<Vec<String>> {
     let place = place(options)?;
     if !place.local_jit.as_deref().is_some_and(Path::is_dir) {
@@ -91,7 +91,8 @@ fn join(options: &Options) -> Outcome<Vec<String>> {
     Ok(Vec::new())
 }
 
-/// Remembers what the merge driver wrote, so that committing it needs no lease. Not being able to costs a lease, no more.
+/// Records the merge driver's result, so that committing it needs no lease. If this fails, the commit needs a lease,
+/// no more.
 pub fn remember_merged(content: &[u8]) {
     let note = || -> Option<()> {
         let place = Place::discover(Path::new("."), &GitEnv::from_process()).ok()?;

@@ -1,32 +1,32 @@
-//! The text of a hook, and how it is known again.
+//! The text of a hook, and how jit recognizes its own.
 //!
-//! Format: `#!/bin/sh`, then a line that begins with [`MARK`] and has a checksum of all that follows, then the script.
-//! Whoever changes the script changes the checksum: a hook is ours to replace or remove only while they agree, whatever
-//! version wrote it.
+//! Format: `#!/bin/sh`, then a line that begins with `MARK` and has a checksum of everything below it, then the
+//! script. An edit of the script breaks the checksum. A hook is ours to replace or remove only while the checksum
+//! fits, whatever version wrote it.
 
 use jit_os::shell::shell_word;
 use xxhash_rust::xxh3::xxh3_64;
 
 const MARK: &str = "# jit hook, sum ";
 const ABOUT: &str = ": written by `jit hooks install`, taken away by `jit hooks uninstall`.";
-/// What a hook that was there before is called beside ours.
+/// The suffix of a kept hook's file name, beside ours.
 pub const KEPT: &str = ".before-jit";
 
-/// Whose a file in a folder of hooks is.
+/// The owner of a file in a folder of hooks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
     Ours,
-    /// Ours, but changed by somebody since.
+    /// Ours, but edited since.
     Edited,
     Theirs,
 }
 
-/// The hook that was there before, and is called first.
+/// The earlier hook, which ours calls first.
 #[derive(Debug, Clone, Copy)]
 pub enum Theirs<'a> {
     /// Beside ours, under another name.
     Beside,
-    /// Where git would have found it: a path as the shell reads it, seen from where git starts hooks.
+    /// In its own folder, where git would have found it. A path in shell syntax, relative to where git starts hooks.
     At(&'a str),
 }
 
@@ -34,7 +34,7 @@ fn reads_input(hook: &str) -> bool {
     matches!(hook, "pre-push" | "post-rewrite" | "pre-receive")
 }
 
-/// The script for a hook. `jit` is what to start, and `None` where only the other hook is to be reached.
+/// Returns the script for a hook. `jit` is the program to start; `None` if the script only calls the other hook.
 pub fn text(hook: &str, theirs: Theirs<'_>, jit: Option<&str>) -> String {
     let theirs = match theirs {
         Theirs::Beside => format!("\"$0{KEPT}\""),
@@ -49,7 +49,7 @@ pub fn text(hook: &str, theirs: Theirs<'_>, jit: Option<&str>) -> String {
             let input = reads_input(hook);
             let fed = if input { "printf %s \"$in\" | " } else { "" };
             if input {
-                // Both hooks read it; a shell drops line ends unless something follows them.
+                // Both hooks read the input. A shell drops final newlines unless other text follows them.
                 body.push_str("in=$(cat; echo .); in=${in%.}\n");
             }
             body.push_str(&format!("{there} {fed}\"$theirs\" \"$@\" || exit; fi\n"));

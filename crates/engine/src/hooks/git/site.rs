@@ -1,14 +1,16 @@
-//! Where git looks for hooks.
+//! Finds the folder in which git looks for hooks.
 //!
-//! - Nothing set: `hooks/` of the common directory, which all worktrees share.
-//! - `core.hooksPath` absolute: that folder, whoever else uses it. In a repository without jit our hooks do nothing.
-//! - `core.hooksPath` relative (husky, `.githooks`): git resolves it against the top of each worktree, so it is missed
-//!   without a word wherever the folder is not there (it is often generated and ignored), and the scripts are often
-//!   versioned. There nothing is written. Our hooks go to `jit-hooks/` of the common directory, `core.hooksPath` is
-//!   pointed at it, and each of them first calls what git would have found in that worktree.
+//! - `core.hooksPath` not set: `hooks/` of the common directory, which all worktrees share.
+//! - `core.hooksPath` absolute: that folder, even if other repositories use it too. In a repository without jit our
+//!   hooks do nothing.
+//! - `core.hooksPath` relative (husky, `.githooks`): git resolves it against the top of each worktree. If the folder
+//!   is missing there, git silently runs no hooks; the folder is often generated and ignored. Its scripts are often
+//!   versioned, so nothing is written there. Our hooks go to `jit-hooks/` of the common directory, and
+//!   `core.hooksPath` is set to it. Each of our hooks first calls the hook that git would have found in that
+//!   worktree.
 //!
-//! Format: `jit-hooks.json` in the common directory has what is to be put back: the old setting, and whether the folder
-//! was made by us. It is there only where there is something to put back.
+//! Format: `jit-hooks.json` in the common directory records the state to restore: the old setting, and whether we
+//! made the folder. It exists only if there is something to restore.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -22,36 +24,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::refusals::refuse;
 
-/// Longest note that is read back.
+/// The largest note that is read back, in bytes.
 const MAX_NOTE: u64 = 1 << 16;
 
-/// The setting as git has it.
+/// The value of `core.hooksPath`, as git reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     pub value: PathBuf,
-    /// Which of git's files it stands in: local, worktree, global, system.
+    /// The scope of git's configuration file that sets it: local, worktree, global, system.
     pub scope: String,
 }
 
 #[derive(Debug, Clone)]
 pub struct Site {
     pub common: PathBuf,
-    /// Where git is asked: the top of the worktree, or the git directory of a bare one.
+    /// The folder in which git runs: the top of the worktree, or the git directory of a bare one.
     pub start: PathBuf,
     pub setting: Option<Setting>,
     pub note: Note,
 }
 
-/// What is to be put back.
+/// The state to restore on uninstall.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// The folder of hooks was not there.
+    /// We made the folder of hooks.
     #[serde(default)]
     pub made_folder: bool,
-    /// `core.hooksPath` as it was, byte for byte, where we changed it.
+    /// The old `core.hooksPath`, byte for byte, if we changed it.
     #[serde(default)]
     pub hooks_path: Option<Vec<u8>>,
-    /// Whether that stood in the repository's own configuration.
+    /// Whether the repository's own configuration set it.
     #[serde(default)]
     pub was_local: bool,
     /// The folder that an absolute `core.hooksPath` named, byte for byte.
@@ -95,7 +97,7 @@ impl Site {
                     .filter(|(_, value)| !value.as_os_str().is_empty())
                     .map(|(scope, value)| Setting { value, scope })
             }
-            // Not set.
+            // The setting is not set.
             Err(e) if e.code() == Some(1) => None,
             Err(e) => return Err(refuse(Code::Io, e)),
         };
@@ -116,17 +118,17 @@ impl Site {
         })
     }
 
-    /// Ours, for repositories with a relative `core.hooksPath`.
+    /// Returns our own folder, for repositories with a relative `core.hooksPath`.
     pub fn own(&self) -> PathBuf {
         self.common.join("jit-hooks")
     }
 
-    /// Whether git has been pointed at our own folder.
+    /// Returns whether `core.hooksPath` names our own folder.
     pub fn is_own(&self) -> bool {
         self.setting.as_ref().is_some_and(|set| set.value == self.own())
     }
 
-    /// The relative folder in which the user's hooks are, if that is how it is.
+    /// Returns the relative folder of the user's hooks, if `core.hooksPath` is or was relative.
     pub fn relative(&self) -> Option<PathBuf> {
         match &self.setting {
             Some(_) if self.is_own() => self
@@ -139,7 +141,7 @@ impl Site {
         }
     }
 
-    /// The folder that our hooks belong into.
+    /// Returns the folder that our hooks belong into.
     pub fn folder(&self) -> PathBuf {
         match &self.setting {
             None => self.common.join("hooks"),
@@ -149,7 +151,7 @@ impl Site {
         }
     }
 
-    /// The folder in which git looks now.
+    /// Returns the folder in which git looks now.
     pub fn looked_in(&self) -> PathBuf {
         match &self.setting {
             None => self.common.join("hooks"),
@@ -157,7 +159,7 @@ impl Site {
         }
     }
 
-    /// Every folder that may have hooks of ours.
+    /// Returns every folder that may contain hooks of ours.
     pub fn folders(&self) -> Vec<PathBuf> {
         let mut all = vec![self.common.join("hooks"), self.own(), self.folder()];
         all.extend(
@@ -171,7 +173,7 @@ impl Site {
         all
     }
 
-    /// Points git at our own folder, remembering what was.
+    /// Sets `core.hooksPath` to our own folder and records the old value.
     pub fn point_at_own(&mut self) -> Outcome<()> {
         let Some(set) = self.setting.clone().filter(|_| !self.is_own()) else {
             return Ok(());
@@ -193,7 +195,7 @@ impl Site {
         Ok(())
     }
 
-    /// Git replaces one value of a setting, not one of several.
+    /// Refuses a setting with several values: git replaces a single value only.
     fn require_one_value(&self) -> Outcome<()> {
         let asked = Git::in_git_dir(&self.common)
             .args(["config", "--local", "-z", "--get-all", "core.hooksPath"])
@@ -217,7 +219,7 @@ impl Site {
         Err(Box::new(Refusal::new(Code::Invalid, message).help(help)))
     }
 
-    /// Puts `core.hooksPath` back, unless somebody has changed it since.
+    /// Restores `core.hooksPath`, unless it has been changed since.
     pub fn point_back(&mut self) -> Outcome<bool> {
         let Some(old) = self.note.hooks_path.take() else {
             return Ok(false);
@@ -235,7 +237,7 @@ impl Site {
         Ok(true)
     }
 
-    /// Writes down what is to be put back; nothing is kept where there is nothing.
+    /// Writes the state to restore. The file is removed if there is nothing to restore.
     pub fn save(&self) -> Outcome<()> {
         let path = self.common.join("jit-hooks.json");
         let failed = |e: std::io::Error| io_refusal("write", &path, &e);

@@ -1,4 +1,4 @@
-//! What a commit is about to change: one call of git, however much there is (two before the first commit).
+//! Lists the changes of the next commit. One call of git, however many there are (two before the first commit).
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -14,22 +14,22 @@ use crate::refusals::refuse;
 /// A path that differs between the index and HEAD.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Staged {
-    /// From the top of the worktree.
+    /// Relative to the top of the worktree.
     pub path: PathBuf,
-    /// The blob in HEAD; `None` when there is none.
+    /// The blob in HEAD; `None` if there is none.
     pub old: Option<String>,
-    /// The blob that is staged; `None` when the file is to go.
+    /// The staged blob; `None` if the commit deletes the file.
     pub new: Option<String>,
 }
 
-/// What a path under `.jit/` is.
+/// The kinds of paths under `.jit/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// A file of an issue, by its name in the issue's folder.
     Issue(IssueId, OsString),
-    /// What holds for everybody: configuration, gates, types.
+    /// A file that applies to all worktrees: configuration, gates, types.
     Global,
-    /// Nothing that anybody watches over.
+    /// A file that no rule protects.
     Other,
 }
 
@@ -61,7 +61,7 @@ impl Staged {
     }
 }
 
-/// Git on the very index that is being committed: `git commit -a` and `git commit <path>` use one of their own.
+/// Returns git for exactly the index that is being committed: `git commit -a` and `git commit <path>` use their own.
 pub fn git(place: &Place) -> Option<Git> {
     let (root, git_dir) = (place.worktree_root.as_deref()?, place.git_dir.as_deref()?);
     let option = |name: &str, path: &Path| {
@@ -74,14 +74,14 @@ pub fn git(place: &Place) -> Option<Git> {
         .arg(option("--work-tree=", root));
     Some(
         match std::env::var_os("GIT_INDEX_FILE").filter(|path| !path.is_empty()) {
-            // Git means it from where it starts hooks.
+            // The path is relative to the folder in which git starts hooks.
             Some(index) => git.env("GIT_INDEX_FILE", place.start.join(index)),
             None => git,
         },
     )
 }
 
-/// Everything that is staged.
+/// Returns all staged changes.
 pub fn all(place: &Place) -> Outcome<Vec<Staged>> {
     let list = |compare: &[&str]| -> Result<Vec<u8>, GitError> {
         let Some(git) = git(place) else {
@@ -92,7 +92,7 @@ pub fn all(place: &Place) -> Outcome<Vec<Staged>> {
             .args(["--no-ext-diff", "--ignore-submodules=none", "--"])
             .run()
     };
-    // Twice as fast as `git diff`, which also knows what to do before the first commit.
+    // Twice as fast as `git diff`, which also works before the first commit.
     let listed = match list(&["diff-index", "--cached", "HEAD"]) {
         Err(e) if e.code() == Some(128) => list(&["diff", "--cached"]),
         other => other,
@@ -100,7 +100,7 @@ pub fn all(place: &Place) -> Outcome<Vec<Staged>> {
     Ok(parse(&listed.map_err(|e| refuse(Code::Io, e))?))
 }
 
-/// `:<mode> <mode> <blob> <blob> <status>` NUL `<path>` NUL, and so on.
+/// Parses `:<mode> <mode> <blob> <blob> <status>` NUL `<path>` NUL, repeated.
 fn parse(listed: &[u8]) -> Vec<Staged> {
     let mut parts = listed.split(|b| *b == 0);
     let mut all = Vec::new();

@@ -1,13 +1,13 @@
-//! Trailers that say under which leases a commit was made (C4): one `JIT-Lease` for each lease the committer holds in
-//! this worktree, one `JIT-Agent`, one `JIT-Worktree`.
+//! Trailers that name the leases under which a commit was made (C4): one `JIT-Lease` for each lease the committer
+//! holds in this worktree, one `JIT-Agent`, one `JIT-Worktree`.
 //!
 //! What must hold:
-//! - who holds nothing here gets nothing: the message stays as it is, to the byte;
-//! - trailers are those of the commit that is being made: an amend, rebase or cherry-pick by a holder replaces what an
-//!   earlier commit had, and doing it again changes nothing;
-//! - `git interpret-trailers` decides where they go, so comments, sign-offs and other trailers keep their places; what
-//!   lies below the scissors of `commit.verbose` is not looked at;
-//! - whatever goes wrong, the commit goes on without them, and that is said.
+//! - A committer without a lease here gets no trailers: the message stays as it is, to the byte.
+//! - Trailers describe the commit that is being made. An amend, rebase or cherry-pick by a holder replaces the
+//!   trailers of the earlier commit. Repeating it changes nothing.
+//! - `git interpret-trailers` decides the position, so comments, sign-offs and other trailers keep their places. The
+//!   part below the scissors of `commit.verbose` is not read.
+//! - If anything fails, the commit continues without trailers, and a warning is printed.
 //!
 //! Limitation: `trailer.<name>.command` of the user's configuration runs, as with every `interpret-trailers`.
 
@@ -30,10 +30,10 @@ use crate::refusals::refuse;
 use crate::worktree_identity::identity::Need;
 
 const SCISSORS: &[u8] = b" ------------------------ >8 ------------------------";
-/// What git takes for the character of comments when it may choose.
+/// The comment characters from which git chooses if it may choose.
 const CHOICES: &[u8] = b"#;@!$%^&|:";
 
-/// prepare-commit-msg.
+/// The hook prepare-commit-msg: adds the trailers.
 pub fn prepare(options: &Options, args: &[OsString]) -> Outcome<Vec<String>> {
     let Some(path) = args.first().map(Path::new) else {
         return Ok(Vec::new());
@@ -44,7 +44,7 @@ pub fn prepare(options: &Options, args: &[OsString]) -> Outcome<Vec<String>> {
     }
     let view = crate::write_path::view(&cx)?;
     let mut own = state::leases_of(&*view.table, &cx.actor.agent_id).map_err(|e| refuse(Code::Io, e))?;
-    // Only claims: what else can be leased says nothing about the work.
+    // Only claims on issues. Other leases say nothing about the work.
     own.retain(|lease| lease.resource.issue().is_some());
     own.retain(|lease| lease.held_by(&cx.actor) && !lease.expired(&view.now));
     own.sort_by_key(|lease| lease.token);
@@ -65,7 +65,7 @@ pub fn prepare(options: &Options, args: &[OsString]) -> Outcome<Vec<String>> {
     Ok(Vec::new())
 }
 
-/// commit-msg: a message of nothing but our trailers is one that nobody wrote.
+/// The hook commit-msg: a message that has only our trailers counts as empty.
 pub fn require_message(place: &Place, args: &[OsString]) -> Outcome<Vec<String>> {
     let Some(path) = args.first().map(Path::new) else {
         return Ok(Vec::new());
@@ -83,7 +83,7 @@ pub fn require_message(place: &Place, args: &[OsString]) -> Outcome<Vec<String>>
     Ok(Vec::new())
 }
 
-/// The file that has the digest of the template which the message began with.
+/// Returns the path of the file with the digest of the message's template.
 fn template(place: &Place) -> Option<std::path::PathBuf> {
     place
         .git_dir
@@ -91,7 +91,7 @@ fn template(place: &Place) -> Option<std::path::PathBuf> {
         .map(|git_dir| git_dir.join(crate::hooks::git::TEMPLATE))
 }
 
-/// Remembers a template, since git cannot tell any more that nobody wrote into it.
+/// Stores the digest of a template: with our trailers in it, git can no longer see that the user wrote nothing.
 fn note_template(place: &Place, args: &[OsString], message: &[u8]) {
     let Some(path) = template(place) else { return };
     if args.get(1).is_some_and(|source| source == "template") {
@@ -106,11 +106,11 @@ fn note_template(place: &Place, args: &[OsString], message: &[u8]) {
 /// The part of a message that counts.
 struct Head<'a> {
     text: &'a [u8],
-    /// What comments begin with, as the scissors show it.
+    /// The comment prefix, as the scissors line shows it.
     shown: Option<&'a [u8]>,
 }
 
-/// What counts, and the rest from the scissors on.
+/// Splits a message into the part that counts and the rest from the scissors on.
 fn split(message: &[u8]) -> (Head<'_>, &[u8]) {
     let mut at = 0;
     for line in message.split_inclusive(|b| *b == b'\n') {
@@ -137,7 +137,7 @@ impl Head<'_> {
         self.text.split(|b| *b == b'\n')
     }
 
-    /// What somebody wrote: neither blank, nor a comment, nor a trailer that programs add.
+    /// Returns the lines that a person wrote: not blank, not a comment, not a trailer that programs add.
     fn written(&self, comment: &[u8]) -> Vec<u8> {
         let is_text = |line: &&[u8]| {
             !line.trim_ascii().is_empty()
@@ -148,7 +148,7 @@ impl Head<'_> {
         self.lines().filter(is_text).collect::<Vec<_>>().join(&b'\n')
     }
 
-    /// What comments begin with here.
+    /// Returns the comment prefix of this message.
     fn comment(&self, place: &Place) -> Vec<u8> {
         if let Some(shown) = self.shown {
             return shown.to_vec();
@@ -177,7 +177,7 @@ impl Head<'_> {
     }
 }
 
-/// Whether a line is a trailer that we wrote.
+/// Returns whether jit wrote this trailer line.
 fn is_ours(line: &[u8]) -> bool {
     let Some((key, value)) = std::str::from_utf8(line)
         .ok()
@@ -193,7 +193,7 @@ fn is_ours(line: &[u8]) -> bool {
     }
 }
 
-/// The text without our trailers in its last paragraph, and those trailers.
+/// Returns the text without our trailers in its last paragraph, and those trailers.
 fn without_ours(text: &[u8], comment: &[u8]) -> (Vec<u8>, Vec<String>) {
     let lines: Vec<&[u8]> = text.split_inclusive(|b| *b == b'\n').collect();
     let is_blank = |line: &[u8]| line.trim_ascii().is_empty();
@@ -218,7 +218,7 @@ fn without_ours(text: &[u8], comment: &[u8]) -> (Vec<u8>, Vec<String>) {
     (kept, ours)
 }
 
-/// The message with these trailers; `None` when it has just them.
+/// Returns the message with these trailers; `None` if it has exactly them already.
 fn with_trailers(place: &Place, message: &[u8], wanted: &[String]) -> Outcome<Option<Vec<u8>>> {
     let (head, rest) = split(message);
     let comment = head.comment(place);
@@ -229,7 +229,7 @@ fn with_trailers(place: &Place, message: &[u8], wanted: &[String]) -> Outcome<Op
     let Some(git_dir) = &place.git_dir else {
         return Ok(None);
     };
-    // Nobody has written anything yet: a line is left free for the subject.
+    // The message is still empty: leave a free line for the subject.
     let is_text = |line: &[u8]| !line.trim_ascii().is_empty() && !line.starts_with(&comment);
     let untouched = !kept.split(|b| *b == b'\n').any(is_text);
     let input = if untouched {

@@ -1,21 +1,23 @@
-//! Was the lease held by that agent when the commit was made? (C4)
+//! Checks whether the agent held the lease when the commit was made (C4).
 //!
 //! Each commit of a range is judged by its trailers and by the log of this repository:
 //!
-//! - **verified**: every lease it names was held, at that time, by the agent and in the worktree it names, and nobody had
-//!   been granted the same thing later;
-//! - **violated**: the log says otherwise, or it changes an issue that somebody else held, other than by what jit wrote;
-//! - **unknown**: it names no lease, it names one that this log has never had (made in another clone, or made up), its
-//!   trailers are not complete, or there is no log here.
+//! - **verified**: every lease it names was held at that time, by the named agent and in the named worktree. No other
+//!   agent had been granted the same resource later.
+//! - **violated**: the log contradicts the trailers, or the commit changes an issue that another agent held. Content
+//!   that jit itself wrote is no violation.
+//! - **unknown**: the commit names no lease, or a lease that this log never had (made in another clone, or invented).
+//!   Also if its trailers are incomplete, or there is no log here.
 //!
 //! The time is the committer's date, in whole seconds. [`TOLERANCE_MS`] is allowed on either side: git takes the date
-//! when it starts, the log when the event is written. Dates are taken on trust, as git does: this is an audit of honest
-//! programs, not a proof against forgery.
+//! when it starts, the log when the event is written. Dates are trusted, as git trusts them. This is an audit of
+//! honest programs, not a proof against forgery.
 //!
 //! Cost: one git process for the whole range, one pass over the log.
 //!
-//! Limitations: what is rewritten after its lease has ended (a rebase by somebody who holds nothing) keeps its trailers
-//! and is violated: it was committed anew without a lease. After `jit recover`, leases that had ended are unknown.
+//! Limitations: a commit that is rewritten after its lease has ended (a rebase by an agent without a lease) keeps its
+//! trailers and is violated, because it was committed again without a lease. After `jit recover`, leases that had
+//! ended are unknown.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -39,10 +41,10 @@ pub const LEASE: &str = "JIT-Lease";
 pub const AGENT: &str = "JIT-Agent";
 pub const WORKTREE: &str = "JIT-Worktree";
 
-/// How far the clocks of a commit and of the log may be apart.
+/// The largest accepted difference between the clocks of a commit and of the log.
 pub const TOLERANCE_MS: i64 = 2_000;
 
-/// A commit as git tells of it.
+/// A commit as `git log` prints it.
 #[derive(Debug, Clone, Default)]
 pub struct Commit {
     pub hash: String,
@@ -52,20 +54,20 @@ pub struct Commit {
     pub agents: Vec<String>,
     pub worktrees: Vec<String>,
     pub touches_issues: bool,
-    /// Issues whose `issue.json` it changes, by the name of their folder.
+    /// Issues whose `issue.json` the commit changes, by the name of their folder.
     pub issues: Vec<String>,
 }
 
 impl Commit {
-    /// The first twelve digits.
+    /// Returns the first twelve digits of the hash.
     pub fn short(&self) -> &str {
         self.hash.get(..12).unwrap_or(&self.hash)
     }
 }
 
-/// The commits that `git log` lists with these arguments, newest first, read in one go.
+/// Returns the commits that `git log` lists with these arguments, newest first, with one git process.
 pub fn commits(git: Git, args: &[&str], input: Option<Vec<u8>>) -> Outcome<Vec<Commit>> {
-    // Names of files may be anything: only what nobody can know marks the beginning of a commit.
+    // File names can contain anything. Only a random mark safely shows the beginning of a commit.
     let mark = format!("{:032x}", random::u128().map_err(|e| refuse(Code::Io, e))?);
     let format = format!("--format=%x00{mark}%x00%H%x00%ct%x00%(trailers:only=true,unfold=true)%x00");
     let mut git = git
@@ -124,7 +126,7 @@ pub fn commits(git: Git, args: &[&str], input: Option<Vec<u8>>) -> Outcome<Vec<C
     Ok(all)
 }
 
-/// A time during which a lease was held.
+/// A period during which a lease was held.
 #[derive(Debug, Clone)]
 struct Span {
     from: Wall,
@@ -139,16 +141,16 @@ struct Past {
     agent: AgentId,
     worktree: Option<WorktreeId>,
     resource: String,
-    /// The resource as people call it.
+    /// The resource's name for messages.
     what: String,
     spans: Vec<Span>,
 }
 
-/// Every lease there ever was.
+/// Every lease in the history of this log.
 #[derive(Debug, Default)]
 pub struct Leases {
     by_id: HashMap<String, Past>,
-    /// For each thing its grants: token, when, to whom, under which lease.
+    /// The grants of each resource: token, time, agent, lease.
     grants: HashMap<String, Vec<(u64, Wall, AgentId, LeaseId)>>,
 }
 
@@ -216,7 +218,7 @@ impl Leases {
         ));
     }
 
-    /// What a lease was on.
+    /// Returns the resource of a lease.
     pub fn resource(&self, lease: &str) -> Option<&str> {
         self.by_id.get(lease).map(|past| past.resource.as_str())
     }
@@ -233,7 +235,7 @@ impl Leases {
         }
     }
 
-    /// Who held a thing when the commit was made, if somebody surely did.
+    /// Returns the holder of a resource when the commit was made, if there surely was one.
     fn holder(&self, resource: &str, commit: &Commit) -> Option<&Past> {
         let first = commit.committed.saturating_mul(1000);
         let last = first.saturating_add(999);
@@ -246,8 +248,8 @@ impl Leases {
         })
     }
 
-    /// The first issue that the commit changes although somebody else held it. `jit_wrote` says whether the content is
-    /// what jit itself wrote: that may be committed by anybody.
+    /// Returns the first issue that the commit changes although another agent held it. `jit_wrote` returns whether
+    /// jit itself wrote the content: such content may be committed by any agent.
     fn trespass(&self, commit: &Commit, jit_wrote: &dyn Fn(&str) -> bool) -> Option<String> {
         commit.issues.iter().find_map(|name| {
             let resource = format!("issue:{}", name.parse::<IssueId>().ok()?.key());
@@ -266,7 +268,7 @@ impl Leases {
         })
     }
 
-    /// What one lease says about a commit.
+    /// Judges a commit by one lease.
     fn judge(&self, lease: &str, commit: &Commit) -> (Verdict, String) {
         use Verdict::{Unknown, Verified, Violated};
         let Some(past) = self.by_id.get(lease) else {
@@ -323,7 +325,7 @@ impl Leases {
     }
 }
 
-/// Judges one commit; without a log nothing can be known.
+/// Judges one commit. Without a log the verdict is unknown.
 pub fn judge(commit: &Commit, leases: Option<&Leases>, jit_wrote: &dyn Fn(&str) -> bool) -> Judged {
     let mut judged = Judged {
         commit: commit.hash.clone(),
@@ -367,7 +369,7 @@ pub fn judge(commit: &Commit, leases: Option<&Leases>, jit_wrote: &dyn Fn(&str) 
     judged
 }
 
-/// Judges every commit of a range, as `git log` understands it. `cx` is `None` where jit is not set up.
+/// Judges every commit of a range, as `git log` understands it. `cx` is `None` if jit is not set up.
 pub fn range(place: &Place, cx: Option<&Context>, range: &str) -> Outcome<Verified> {
     let Some(git_dir) = &place.git_dir else {
         return Err(Box::new(
@@ -390,7 +392,8 @@ pub fn range(place: &Place, cx: Option<&Context>, range: &str) -> Outcome<Verifi
     Ok(Verified { commits })
 }
 
-/// Whether the `issue.json` of an issue in a commit is what jit wrote, or is not there. Asked for few commits only.
+/// Returns whether jit wrote the `issue.json` of an issue in a commit; false if that cannot be read. Called for few
+/// commits only.
 pub fn wrote(cx: &Context, git: Git, commit: &str, issue: &str) -> bool {
     let name = format!("{commit}:.jit/issues/{issue}/issue.json");
     let blob = git.args(["cat-file", "blob", &name]).run();
@@ -412,7 +415,7 @@ mod tests {
         name.parse().expect("an agent")
     }
 
-    /// A lease from second 100 to 200, and later grants of the same thing to somebody else.
+    /// A lease from second 100 to 200, and later grants of the same resource to another agent.
     fn leases(later: &[i64]) -> Leases {
         let mut leases = Leases::default();
         let at = |secs: i64| Wall::from_ms(secs * 1000);
@@ -464,7 +467,7 @@ mod tests {
 
     #[test]
     fn c4_an_older_token_does_not_count_once_there_is_a_newer() {
-        // As when the wall clock was set back: by times alone both would hold it.
+        // As after the wall clock was set back: by times alone both agents would hold it.
         let leases = leases(&[150]);
         assert_eq!(verdict(&leases, 140), Verdict::Verified);
         assert_eq!(verdict(&leases, 160), Verdict::Violated);

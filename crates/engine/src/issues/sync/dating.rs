@@ -1,4 +1,4 @@
-//! When something in a tree was edited: when its file was written, or committed.
+//! Dates an edit in a tree: by the time when its file was written, or committed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,25 +14,25 @@ use jit_os::clock;
 use super::{Asked, Context};
 use crate::issues::sync::tree_changes::has_edited_fields;
 
-/// The clock that files are stamped by goes in steps, of so many ms at most.
+/// The largest step of the clock that stamps files, in ms.
 const FILE_CLOCK: i64 = 10;
 
 /// In ms.
 const DAY: i64 = 86_400_000;
 
-/// git is asked so often at most when something was committed; edits beyond that count as older than anything.
+/// The most questions to git about the time of a commit. Edits beyond that count as older than anything.
 const MOST_ASKED: usize = 200;
 
-/// How a file of an issue in a tree stands to what is committed.
+/// The relation of an issue's file in a tree to the committed one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     Committed,
-    /// A merge that is going on brought it, from there, and nobody changed it since.
+    /// A merge in progress brought it from there, and it was not changed since.
     Brought(&'static str),
     Changed,
 }
 
-/// Notes when the files were written in which somebody edited something and has not committed it.
+/// Records the write times of files that have uncommitted edits.
 pub(crate) fn date_edits(cx: &Context, issues: &Path, found: &mut FoundIssue, asked: &mut Asked) {
     let id = found.issue.id.clone();
     let written = |file: &str| {
@@ -47,7 +47,8 @@ pub(crate) fn date_edits(cx: &Context, issues: &Path, found: &mut FoundIssue, as
     }
 }
 
-/// When the edits in one of an issue's files were committed; `None` when they are not, or nobody knows.
+/// Returns when the edits in one of an issue's files were committed; `None` if they are not committed, or it is
+/// unknown.
 pub(crate) fn committed_at(
     cx: &Context,
     issues: &Path,
@@ -81,7 +82,7 @@ pub(crate) fn committed_at(
     Some(end_of(secs).min(now))
 }
 
-/// Whether somebody changed a file of an issue here since the last commit. Where git does not know, so it is.
+/// Returns whether a file of an issue was changed here since the last commit. True if git does not know.
 pub(crate) fn is_uncommitted(
     cx: &Context,
     issues: &Path,
@@ -109,7 +110,7 @@ pub(crate) fn standing(cx: &Context, issues: &Path, id: &IssueId, file: &str, as
         .unwrap_or(Standing::Committed)
 }
 
-/// The files of issues that are not as they are committed, in lower case; `None` where git does not say.
+/// Returns the files of issues that differ from the committed ones, in lower case; `None` if git gives no answer.
 fn uncommitted(cx: &Context, issues: &Path) -> Option<BTreeMap<String, Standing>> {
     let root = cx.place.worktree_root.as_deref()?;
     let inside = issues.strip_prefix(root).ok()?;
@@ -129,7 +130,7 @@ fn uncommitted(cx: &Context, issues: &Path) -> Option<BTreeMap<String, Standing>
         .ok()?;
     let from = cx.place.git_dir.as_deref().and_then(bringing);
     let settled = match from {
-        // What was in conflict and is not any more, somebody decided.
+        // A person resolved a path that was in conflict and is no longer.
         Some(_) => Git::at(root)
             .args(["ls-files", "--resolve-undo", "-z", "--"])
             .arg(inside)
@@ -154,20 +155,21 @@ fn uncommitted(cx: &Context, issues: &Path) -> Option<BTreeMap<String, Standing>
         let Ok(path) = std::str::from_utf8(path) else {
             continue;
         };
-        // A folder further up is listed only where all of it is ignored: then nothing is known.
+        // Git lists a folder further up only if all of it is ignored: then nothing is known.
         let below = path.strip_prefix(inside)?.strip_prefix('/')?;
         paths.insert(below.to_lowercase(), standing);
     }
     Some(paths)
 }
 
-/// Whether git is at work in this tree: what it has written there is in no commit and in no index yet, and looks like an edit.
+/// Returns whether git is working in this tree. Files it has just written are in no commit and no index yet, and look
+/// like edits.
 pub(crate) fn is_git_at_work(cx: &Context) -> bool {
     let git_dir = cx.place.git_dir.as_deref();
     git_dir.is_some_and(|dir| dir.join("index.lock").symlink_metadata().is_ok())
 }
 
-/// What is just being merged into a tree.
+/// Returns the ref of the merge, cherry-pick or rebase in progress.
 fn bringing(git_dir: &Path) -> Option<&'static str> {
     let is_there = |name: &str| git_dir.join(name).symlink_metadata().is_ok();
     ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REBASE_HEAD"]
@@ -175,17 +177,17 @@ fn bringing(git_dir: &Path) -> Option<&'static str> {
         .find(|head| is_there(head) && (*head != "REBASE_HEAD" || is_there("rebase-merge")))
 }
 
-/// git counts in seconds: at the end of that one.
+/// Returns the end of that second: git counts in seconds.
 pub(crate) fn end_of(secs: i64) -> Wall {
     Wall::from_ms(secs.saturating_mul(1000).saturating_add(999))
 }
 
-/// Nothing is older than its issue, but a clock may have been set meanwhile.
+/// Returns a time before the issue. Nothing is older than its issue, but a clock may have been set since.
 pub(crate) fn long_ago(issue: &Issue) -> Wall {
     Wall::from_ms(issue.created_at.ms().saturating_sub(DAY))
 }
 
-/// When a file of an issue was last written to.
+/// Returns when a file of an issue was last written.
 pub(crate) fn written(issues: &Path, id: &IssueId, file: &str) -> Option<Wall> {
     let meta = issues.join(id.as_str()).join(file).symlink_metadata().ok()?;
     let at = meta.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;

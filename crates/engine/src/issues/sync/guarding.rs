@@ -1,4 +1,4 @@
-//! What no command would have done: edits by hand that say more than whoever made them may.
+//! Guards rules against hand edits: edits that no command of their author would have been allowed to make.
 
 use jit_core::decide::issues::is_held_back;
 use jit_core::issue_files::format::FoundIssue;
@@ -15,8 +15,8 @@ use jit_store::{Outcome, View};
 
 use super::{Context, Haul, refuse};
 
-/// Sets apart what says more than a command could have done (E6). Returns what is to be decided by, where somebody
-/// edited what there are rules about.
+/// Sets aside edits that go beyond what a command could do (E6). Returns the policy to decide by, if an edit concerns
+/// guarded fields.
 pub(crate) fn hold_back(cx: &Context, view: &View, haul: &mut Haul) -> Outcome<Option<Policy>> {
     let touches = |found: &FoundIssue| {
         let guarded = ["gates", "parent", "type"];
@@ -26,7 +26,7 @@ pub(crate) fn hold_back(cx: &Context, view: &View, haul: &mut Haul) -> Outcome<O
     if !all.any(touches) {
         return Ok(None);
     }
-    // Where it cannot be read what is required, nothing becomes done.
+    // If the requirements cannot be read, no issue becomes done.
     let (agent_asks, editor) = (
         crate::context::calling_agent::asking_agent(cx).is_some(),
         agent_at_work(cx, view)?,
@@ -55,8 +55,8 @@ pub(crate) fn hold_back(cx: &Context, view: &View, haul: &mut Haul) -> Outcome<O
     Ok(Some(policy))
 }
 
-/// An agent that holds something in this worktree, or has a session there that is alive: what was edited in it is its
-/// doing, whoever comes first to take notice.
+/// Returns an agent that holds a lease in this worktree, or has a live session there. Edits in the worktree count as
+/// its own, whichever process reads them first.
 fn agent_at_work(cx: &Context, view: &View) -> Outcome<Option<AgentId>> {
     let Some(here) = &cx.actor.worktree_id else {
         return Ok(None);
@@ -77,7 +77,8 @@ fn agent_at_work(cx: &Context, view: &View) -> Outcome<Option<AgentId>> {
         .map(|session| session.agent_id))
 }
 
-/// Who holds an issue, where that is somebody else in another tree and nobody else may change it (B15).
+/// Returns the holder of an issue, if that is another agent in another tree and only the holder may change the issue
+/// (B15).
 pub(crate) fn held_elsewhere(cx: &Context, table: &dyn Table, id: &IssueId) -> Outcome<Option<AgentId>> {
     if !matches!(cx.policy.enforce, Enforce::Strict | Enforce::StrictExplicit) {
         return Ok(None);

@@ -1,7 +1,9 @@
-//! What the files of issues were in the commits that led to what is checked out.
+//! Finds earlier contents of issue files in the history of the checked-out commit.
 //!
-//! What must hold: git is asked once which commits there are about all issues, and again only where somebody wants to know of
-//! earlier ones; contents are read for issues alone that such commits are about. Where git does not say, there was nothing.
+//! What must hold:
+//! - Git lists the commits about all issues once, and again only if a caller needs earlier ones.
+//! - Contents are read only for issues that such commits changed.
+//! - If git gives no answer, the history is empty.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,21 +19,21 @@ use jit_os::clock;
 
 use super::dating::end_of;
 
-/// So many commits about issues are looked at.
+/// The most commits about issues that are read.
 const MOST: &str = "2000";
-/// What is not more than that, git does not take for seconds.
+/// Git does not read a number up to this one as seconds.
 const NO_TIME: i64 = 100_000_000;
-/// So many versions of one file are looked at.
+/// The most versions of one file that are read.
 const MOST_VERSIONS: usize = 64;
-/// So many branches are looked at that have gone on.
+/// The most branches ahead of the checked-out commit that are read.
 const MOST_AHEAD: usize = 16;
 
 #[derive(Default)]
 pub(crate) struct History {
     since: Option<Wall>,
-    /// By the path of the file among the issues, the newest first.
+    /// By the file's path among the issues, newest first.
     versions: HashMap<String, Vec<Version>>,
-    /// The ends of branches that have gone on from here; asked of git at most once.
+    /// The tips of branches ahead of the checked-out commit; git is asked at most once.
     ahead: Option<Vec<String>>,
 }
 
@@ -39,18 +41,20 @@ pub(crate) struct History {
 struct Version {
     at: Wall,
     blob: String,
-    /// What it was before, in the first of the parents in which it was something else.
+    /// The earlier content, in the first parent in which the file differed.
     before: String,
-    /// Which commit that was, counted as they are listed.
+    /// The number of the commit in the list.
     commit: usize,
-    /// In how many of its parents the file was something else.
+    /// The number of parents in which the file differed.
     steps: usize,
-    /// Whether that is all of them: a merge has what it took from one of them, and did not make it.
+    /// Whether the file differed in all parents: if not, a merge took the content from one parent and did not make
+    /// it.
     is_made: bool,
 }
 
 impl History {
-    /// The contents that commits since then gave to a file of an issue, with the time of the commit; the newest first.
+    /// Returns the contents that commits since then gave to a file of an issue, with the time of the commit; newest
+    /// first.
     pub(crate) fn contents(
         &mut self,
         issues: &Path,
@@ -73,7 +77,8 @@ impl History {
         wanted.iter().map(|version| version.at).zip(read).collect()
     }
 
-    /// What a file of an issue was before the commits of this time that gave it the content with this digest.
+    /// Returns the earlier contents of a file, before the commits of this time that gave it the content with this
+    /// digest.
     pub(crate) fn before(
         &self,
         issues: &Path,
@@ -89,7 +94,7 @@ impl History {
         before.flat_map(|blob| contents(issues, [blob])).collect()
     }
 
-    /// When a file of an issue that is as it is committed became what it is, if that was since then.
+    /// Returns when a file without uncommitted changes got its content, if that was since then.
     pub(crate) fn committed_at(
         &mut self,
         issues: &Path,
@@ -105,7 +110,8 @@ impl History {
 
     fn reach(&mut self, issues: &Path, since: Wall) {
         if self.since.is_none_or(|known| since < known) {
-            // Twice as far back as asked for: others may want to know a little more, and each time git is asked anew.
+            // Reads twice as far back as requested: another caller may need slightly more, and each time git is asked
+            // again.
             let further = clock::wall_ms().saturating_sub(since.ms()).max(0);
             let since = Wall::from_ms(since.ms().saturating_sub(further));
             self.since = Some(since);
@@ -113,8 +119,8 @@ impl History {
         }
     }
 
-    /// What a file of an issue is at the ends of those branches that have what is checked out behind them: where there are such,
-    /// an old commit is checked out, or one on which others have gone on.
+    /// Returns a file's contents at the tips of branches that contain the checked-out commit. If there are such
+    /// branches, an old commit is checked out, or others have continued from it.
     pub(crate) fn further_on(
         &mut self,
         place: &Place,
@@ -122,13 +128,13 @@ impl History {
         (id, file): (&IssueId, &str),
     ) -> Vec<Vec<u8>> {
         let ahead = self.ahead.get_or_insert_with(|| ahead(place, issues));
-        // Where it is not there git has nothing to give, so each is asked for by itself.
+        // Git returns nothing for a missing file, so each one is requested separately.
         let there = |commit: &String| contents(issues, [format!("{commit}:./{id}/{file}")]).pop();
         ahead.iter().filter_map(there).collect()
     }
 }
 
-/// The default branch and what it follows first, then the newest.
+/// The default branch and its upstream first, then the newest.
 fn ahead(place: &Place, issues: &Path) -> Vec<String> {
     let listed = Git::at(issues)
         .args([
@@ -178,7 +184,7 @@ fn versions(issues: &Path, since: Wall) -> HashMap<String, Vec<Version>> {
             "--no-abbrev",
             "--no-renames",
         ])
-        // A merge is a step from each of its parents, and what only one of them had counts as well.
+        // A merge is a step from each of its parents, and a content that only one of them had counts too.
         .args([
             "--relative",
             "--diff-merges=separate",
@@ -240,7 +246,7 @@ mod tests {
     use super::*;
     use jit_git::discover::GitEnv;
 
-    /// git at a time of ours, as somebody.
+    /// Runs git at a given time, with a test identity.
     fn git(dir: &Path, secs: i64, words: &[&str]) -> String {
         let date = format!("@{secs} +0000");
         let git = Git::at(dir)
@@ -310,7 +316,7 @@ mod tests {
         same_as_git(1000);
         git(at, 4000, &["merge", "-q", "--no-edit", "side"]);
         same_as_git(2000);
-        // Later than what was kept, on a branch of which nothing was kept.
+        // Later than the kept side, on a branch of which nothing was kept.
         git(at, 0, &["checkout", "-q", "side"]);
         write(5000, "three");
         git(at, 0, &["checkout", "-q", "main"]);

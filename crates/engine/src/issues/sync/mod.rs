@@ -1,19 +1,21 @@
-//! Keeping the log, the replica and the trees together: what changed in a tree is brought in, what changed in the log is
+//! Keeps the log, the replica and the trees in agreement: changes in a tree are imported, changes in the log are
 //! written out.
 //!
 //! What must hold:
 //!
-//! - an edit by git or by hand is never written over: what is not known is brought in first, or left alone;
-//! - looking at a tree in which nothing has changed writes nothing and reads no issue;
-//! - a file that cannot be read as an issue is in nobody's way, and is not written over either;
-//! - an edit by hand counts as made when the file was written, and one that is committed as made then: an old commit that is
-//!   checked out takes nothing back, nor does an edit that had to wait;
-//! - what somebody else holds is changed by nobody's edit before that has ended, but by what git brought;
-//! - what was made out of ours in git is later than ours, whatever the times of commits say: they count in seconds, and whoever
-//!   writes commits anew moves them;
-//! - of two descriptions that were made out of a third, both changes stay;
-//! - a description is weighed against the one that it would replace: where somebody wrote another meanwhile, it is weighed again;
-//! - what counts only when it is committed is looked at again then, though its files do not change.
+//! - An edit by git or by hand is never overwritten. Unknown content is imported first, or left alone.
+//! - Checking a tree in which nothing has changed writes nothing and reads no issue.
+//! - A file that cannot be read as an issue blocks no command, and is not overwritten.
+//! - A hand edit is dated by its file's write time; a committed edit by its commit. So checking out an old commit
+//!   reverts nothing, and neither does an edit that had to wait.
+//! - While another agent holds an issue, hand edits of it wait until the lease ends. Changes that git brought do not
+//!   wait.
+//! - A value that was made from ours in git is later than ours, whatever the commit times are. They count in seconds,
+//!   and rewriting commits moves them.
+//! - Of two descriptions made from a third, both changes stay.
+//! - A description is weighed against the one it would replace. If another process wrote a new one meanwhile, it is
+//!   weighed again.
+//! - Content that counts only once it is committed is checked again then, although its files do not change.
 
 pub mod dating;
 pub mod guarding;
@@ -48,29 +50,29 @@ use dating::Standing;
 use guarding::is_done_by_hand;
 use history::History;
 
-/// How long a command waits for the lock to take notice of a tree. Reading goes on without; the next command will see.
+/// The time a command waits for the lock to import a tree. Reading continues without it; the next command imports.
 const ASIDE: Duration = Duration::from_millis(500);
 
-/// How long whoever writes waits for a git that a killed landing left in this checkout. Who only reads does not.
+/// The time a writer waits for a git that a killed landing left in this checkout. A reader does not wait.
 const FOR_GIT: Duration = Duration::from_secs(1);
 
-/// So many issues are brought in by one append at most.
+/// The most issues that one append imports.
 const AT_ONCE: usize = 200;
 
-/// So often an issue is weighed anew whose description somebody else changes meanwhile.
+/// The most times an issue is weighed again because another process changes its description meanwhile.
 const MOST_TRIES: usize = 5;
 
-/// What a tree is looked at for.
+/// The reason for checking a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
     Reading,
     Writing,
-    /// Somebody asked for just that.
+    /// A user or a caller asked for exactly this.
     Asked,
 }
 
 impl Why {
-    /// How long is waited for the lock.
+    /// Returns how long to wait for the lock.
     fn wait(self) -> Duration {
         match self {
             Self::Reading | Self::Writing => ASIDE,
@@ -79,15 +81,15 @@ impl Why {
     }
 }
 
-/// How much of the tree a request should have looked at.
+/// The part of the tree that a request needs to have checked.
 enum Look {
     Nothing,
     /// Only if git has moved.
     IfMoved,
-    /// These, by name.
+    /// These issues, by name.
     Named(Vec<IssuePrefix>),
     All,
-    /// And their long texts.
+    /// All issues with their long texts.
     Texts,
 }
 
@@ -109,7 +111,7 @@ fn look(request: &Request) -> Look {
         | Request::Transfer { .. }
         | Request::ForceEvict { .. } => Look::IfMoved,
         Request::CreateUnit(asked) => Look::Named(asked.what.parse().into_iter().collect()),
-        // They have nothing to do with issues.
+        // These requests do not concern issues.
         Request::UnitStatus { .. }
         | Request::UnitEnv { .. }
         | Request::RetryUnit { .. }
@@ -163,41 +165,41 @@ fn look(request: &Request) -> Look {
     }
 }
 
-/// Issues as found in a tree, with the long texts that are new.
+/// Issues found in a tree, with the long texts that are new.
 #[derive(Default)]
 pub(crate) struct Haul {
     found: Vec<FoundIssue>,
     texts: Vec<Vec<u8>>,
     unsound: Vec<(IssueId, Unsound)>,
-    /// Lines that were passed over in what was read.
+    /// Lines that were skipped while reading.
     passed_over: Vec<(IssueId, Unsound)>,
     /// Issues that a merge brought back after a deletion, without all of their files.
     brought_back: Vec<FoundIssue>,
-    /// Issues that somebody edited by hand as no command would have changed them, or before somebody else did.
+    /// Issues with hand edits that no command would have made, or that a later change overrules.
     held_back: Vec<FoundIssue>,
-    /// What should be known about what was taken.
+    /// Messages for the user about the imported content.
     said: Vec<String>,
-    /// Descriptions that were weighed: they stay in the tree, and are to be known when they are met again.
+    /// Descriptions that were weighed: they stay in the tree and must be recognized later.
     met: Vec<(IssueId, Vec<u8>)>,
-    /// Issues of which an old copy is here that is not committed: once it is, it may be later than ours.
+    /// Issues with an old uncommitted copy here: once committed, the copy may be later than ours.
     awaited: Vec<IssueId>,
-    /// Issues that are to be read again at the next look.
+    /// Issues to read again at the next check.
     again: Vec<IssueId>,
     asked: Asked,
 }
 
-/// What git was asked for in one look, however many appends that takes.
+/// Git's answers during one check, however many appends it takes.
 #[derive(Default)]
 pub(crate) struct Asked {
-    /// Nothing was asked for but to read: what is not clear can wait.
+    /// The caller only reads: unclear edits can wait.
     is_reader: bool,
-    /// Files of issues that differ here from what is committed; asked of git at most once.
+    /// Issue files that differ from the committed ones; git is asked at most once.
     uncommitted: Option<BTreeMap<String, Standing>>,
-    /// How often git was asked for the time of a commit.
+    /// The number of times git was asked for the time of a commit.
     times: usize,
-    /// What commits changed; asked of git where a copy was found that is not what we have.
+    /// Changes by commits; git is asked when a copy differs from ours.
     history: History,
-    /// How many issues a commit took back.
+    /// The number of issues that a commit reverted.
     taken_back: usize,
 }
 
@@ -211,24 +213,24 @@ impl Haul {
     }
 }
 
-/// What came of bringing a tree in.
+/// The result of importing a tree.
 #[derive(Debug, Default)]
 pub(crate) struct Joined {
     issues: usize,
-    /// How many had to be read to know.
+    /// The number of issues that had to be read.
     looked_at: usize,
     left_alone: Vec<Unsound>,
-    /// What is to be read again at the next look, changed or not.
+    /// Issues to read again at the next check, changed or not.
     again: Vec<IssueId>,
-    /// What is to be read again when git has moved, changed or not.
+    /// Issues to read again when git has moved, changed or not.
     awaited: Vec<IssueId>,
     warnings: Vec<String>,
-    /// What was not taken as it stands there.
+    /// Messages about content that was not imported unchanged.
     said: Vec<String>,
 }
 
 impl Joined {
-    /// Both, with what either says once.
+    /// Combines both, with each message once.
     fn and(mut self, other: Self) -> Self {
         self.issues += other.issues;
         self.looked_at += other.looked_at;
@@ -248,11 +250,11 @@ impl Joined {
     }
 }
 
-/// Takes notice of what changed in this tree, as far as a request needs it. Whatever goes wrong is said and does not
-/// stand in the way.
+/// Imports the changes of this tree, as far as a request needs them. A failure is reported and does not stop the
+/// request.
 ///
-/// Looking at thousands of issues takes longer than listing them. A request that changes nothing is answered
-/// meanwhile, by `answer`, and that answer is given back if nothing had changed.
+/// Checking thousands of issues takes longer than listing them. A request that changes nothing is answered by
+/// `answer` meanwhile, and that answer is returned if nothing had changed.
 pub(crate) fn take_notice<T>(
     cx: &Context,
     request: &Request,
@@ -288,7 +290,7 @@ pub(crate) fn take_notice<T>(
         }
         Look::Named(names) if seen::git_moved(&git_dir) => {
             let all = join_seen_and(cx, &git_dir, &issues, Depth::Fields, why, || ());
-            // A sweep reads what has changed since the last one, and that may have been too early.
+            // A sweep reads the changes since the last one, and the last one may have been too early.
             all.and_then(|all| Ok(all.and(join_named(cx, &issues, &names, why)?)))
         }
         Look::Nothing | Look::IfMoved => return (Vec::new(), None),
@@ -309,13 +311,14 @@ pub(crate) fn take_notice<T>(
     }
 }
 
-/// Takes notice of everything that changed in this tree, as far as that can be done now. Says what was not taken as it
-/// stands there.
+/// Imports all changes of this tree, as far as possible now. Returns messages about content that was not imported
+/// unchanged.
 pub(crate) fn notice_tree(cx: &Context) -> Vec<String> {
     look_at_tree(cx).0
 }
 
-/// Imports what changed in this tree if git moved since the last look, before a landing that nobody asked for by a request.
+/// Imports the changes of this tree if git has moved since the last check. Called before a landing that no request
+/// started.
 pub(crate) fn sync_if_git_moved(cx: &Context) {
     if let Some((git_dir, issues)) = tree(cx, FOR_GIT)
         && seen::git_moved(&git_dir)
@@ -324,7 +327,7 @@ pub(crate) fn sync_if_git_moved(cx: &Context) {
     }
 }
 
-/// The same, with what was left alone.
+/// Does the same as `notice_tree`, and also returns the files that were left alone.
 pub(crate) fn look_at_tree(cx: &Context) -> (Vec<String>, Vec<Unsound>) {
     let joined = tree(cx, Duration::ZERO)
         .map(|(git_dir, issues)| join_seen_and(cx, &git_dir, &issues, Depth::Texts, Why::Writing, || ()));
@@ -334,8 +337,8 @@ pub(crate) fn look_at_tree(cx: &Context) -> (Vec<String>, Vec<Unsound>) {
     }
 }
 
-/// The git directory of this worktree and its folder of issues, if there are such. None where what is there has only been
-/// tried: an issue is not done before its work has landed.
+/// Returns this worktree's git directory and folder of issues, if both exist. `None` while the checkout only tries a
+/// landing: an issue is not done before its work has landed.
 pub(crate) fn tree(cx: &Context, wait: Duration) -> Option<(PathBuf, PathBuf)> {
     let issues = tree::issues_dir(cx.place.local_jit.as_deref()?)?;
     if !cx.followers.is_checkout_settled(cx, wait) {
@@ -349,8 +352,8 @@ pub(crate) fn tree(cx: &Context, wait: Duration) -> Option<(PathBuf, PathBuf)> {
     Some((git_dir, issues))
 }
 
-/// Brings in everything that is in this tree and not in the log. Returns how many issues were new or had changed, and
-/// what could not be read.
+/// Imports everything that is in this tree and not in the log. Returns the number of new or changed issues, and the
+/// files that could not be read.
 pub fn join_tree(cx: &Context) -> Outcome<(usize, Vec<String>)> {
     let Some((git_dir, issues)) = tree(cx, FOR_GIT) else {
         return Ok((0, Vec::new()));
@@ -360,7 +363,7 @@ pub fn join_tree(cx: &Context) -> Outcome<(usize, Vec<String>)> {
     Ok((joined.issues, joined.told()))
 }
 
-/// Brings in the issues of this tree that the log has never heard of; says how many.
+/// Imports the issues of this tree that the log does not have; returns their number.
 pub(crate) fn join_unknown(cx: &Context) -> Outcome<usize> {
     let Some((_, issues)) = tree(cx, Duration::ZERO) else {
         return Ok(0);
@@ -371,7 +374,7 @@ pub(crate) fn join_unknown(cx: &Context) -> Outcome<usize> {
     Ok(join_ids_in(cx, view, &issues, &ids, Why::Asked)?.issues)
 }
 
-/// Brings in what has changed since the last look, and does something else while others look, if that takes long.
+/// Imports the changes since the last check. Runs `meanwhile` during a long check by other threads.
 fn join_seen_and(
     cx: &Context,
     git_dir: &Path,
@@ -406,7 +409,7 @@ fn join_since(
         looked.is_news |= looked.seen.forget(id);
     }
     if looked.is_news {
-        // Not being able to remember it costs time, not truth.
+        // A failure to save costs time, not correctness.
         let _ = looked.seen.save(git_dir);
     }
     Ok(joined)
@@ -418,7 +421,7 @@ fn join_named(cx: &Context, issues: &Path, names: &[IssuePrefix], why: Why) -> O
     for name in names {
         match state::resolve(&*view.table, name) {
             Ok(issue) => ids.push(issue.id),
-            // It may be in the tree alone.
+            // The issue may be in the tree alone.
             Err(_) => ids.extend(name.as_str().parse::<IssueId>().ok()),
         }
     }
@@ -432,8 +435,8 @@ fn join_ids(cx: &Context, issues: &Path, ids: &[IssueId], why: Why) -> Outcome<J
     join_ids_in(cx, crate::write_path::view(cx)?, issues, ids, why)
 }
 
-/// Brings in what is in the files of these issues and not in the log. `view` is fresh; each append has one of its own, and
-/// what somebody else described meanwhile is weighed again.
+/// Imports content of these issues' files that is not in the log. `view` must be fresh. Each append uses its own
+/// view, and a description that another process changed meanwhile is weighed again.
 pub(crate) fn join_ids_in(
     cx: &Context,
     view: View,
@@ -464,7 +467,7 @@ pub(crate) fn join_ids_in(
             break;
         }
     }
-    // Whoever describes them all the time is to be waited for.
+    // Other processes keep changing these descriptions: the next check tries again.
     joined.again.append(&mut left);
     Ok(joined)
 }
@@ -478,7 +481,7 @@ fn haul_all(cx: &Context, view: &View, issues: &Path, some: &[IssueId], asked: &
     let mut next = 0;
     while let Some(id) = ids.get(next).cloned() {
         crate::issues::sync::tree_changes::haul(cx, &*view.table, issues, &id, &mut haul)?;
-        // What became done with its parts is no more than that: they are looked at with it.
+        // An issue that became done together with its parts is judged with them: they are read too.
         if haul
             .found
             .last()
@@ -498,7 +501,8 @@ fn haul_all(cx: &Context, view: &View, issues: &Path, some: &[IssueId], asked: &
     Ok(haul)
 }
 
-/// Returns the issues whose description somebody changed meanwhile: nothing was taken of those.
+/// Appends the found changes. Returns the issues whose description was changed meanwhile: nothing of those was
+/// imported.
 fn bring_in(
     cx: &Context,
     mut haul: Haul,
@@ -531,7 +535,7 @@ fn bring_in(
     for (found, project) in [
         (haul.found, false),
         (haul.brought_back, true),
-        // The tree must not go on saying what does not hold.
+        // The tree must not keep content that does not hold.
         (haul.held_back, true),
     ] {
         if found.is_empty() {
@@ -565,7 +569,7 @@ fn bring_in(
     Ok(outdated)
 }
 
-/// Those of them of which nothing was taken as their descriptions had changed.
+/// Returns the issues of which nothing was imported because their descriptions had changed.
 fn outdated(cx: &Context, quiet: Vec<FoundIssue>) -> Outcome<Vec<IssueId>> {
     if quiet.is_empty() {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! After an append: files of issues follow from the log.
+//! Writes issue files from the log after an append.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -33,7 +33,8 @@ pub(crate) fn publish_one(cx: &Context, table: &dyn Table, id: &IssueId, project
     replica::project(tree, &issue.id, &files)
 }
 
-/// Whether a file in a checkout is one of an issue's, as jit wrote it: nobody edited it, and the log has all that it says.
+/// Returns whether a file in a checkout is an issue's file as jit wrote it: not edited, and the log has its whole
+/// content.
 pub(crate) fn is_projection(cx: &Context, root: &Path, path: &Path) -> bool {
     let Some(id) = issue_of(path) else {
         return false;
@@ -51,7 +52,7 @@ pub(crate) fn is_projection(cx: &Context, root: &Path, path: &Path) -> bool {
     look().unwrap_or(false)
 }
 
-/// Writes issues into a checkout once more, whose files were replaced there by what landed. What cannot be written is
+/// Writes issues into a checkout again after a landing replaced their files there. A file that cannot be written is
 /// written with the issue's next change.
 pub(crate) fn project_again(cx: &Context, root: &Path, paths: &[PathBuf]) {
     let ids: BTreeSet<String> = paths
@@ -68,7 +69,7 @@ fn project_one_again(cx: &Context, tree: &Path, id: &IssueId) -> Option<()> {
     let issues = tree::issues_dir(tree)?;
     let found = tree::read(&issues, id, &tree::load(&issues, id).ok()??).ok()?;
     if found.edited.iter().all(|name| *name == "text") && found.edited_others.is_empty() {
-        // As jit wrote it for the landing: it is to be known before anything is written over it.
+        // The file is as jit wrote it for the landing. It must be in the log before anything overwrites it.
         let ids = std::slice::from_ref(id);
         crate::issues::sync::join_ids_in(cx, crate::write_path::view(cx).ok()?, &issues, ids, Why::Writing)
             .ok()?;
@@ -86,7 +87,7 @@ fn project_one_again(cx: &Context, tree: &Path, id: &IssueId) -> Option<()> {
     replica::project(tree, id, &files).ok()
 }
 
-/// Nothing is written over that was not brought in.
+/// Refuses to overwrite content that was not imported.
 fn require_nothing_new(cx: &Context, table: &dyn Table, tree: &Path, issue: &Issue) -> io::Result<()> {
     let Some(issues) = tree::issues_dir(tree) else {
         return Ok(());
@@ -125,7 +126,7 @@ fn require_nothing_new(cx: &Context, table: &dyn Table, tree: &Path, issue: &Iss
     )))
 }
 
-/// The issue that a path in a tree is a file of.
+/// Returns the issue that a path in a tree belongs to.
 pub(crate) fn issue_of(path: &Path) -> Option<IssueId> {
     let mut below = path.strip_prefix(".jit/issues").ok()?.iter();
     match (below.next(), below.next(), below.next()) {

@@ -1,16 +1,17 @@
-//! Commits that take an issue back to what it was: `git revert`, an old file checked out and committed, a conflict settled with
-//! `git checkout --theirs`, an edit by hand that is edited back. The same holds for an edit by hand that git merged with ours.
+//! Recognizes commits that return an issue to an earlier state: `git revert`, an old file checked out and committed,
+//! a conflict resolved with `git checkout --theirs`, a hand edit that is undone by hand. The same applies to a hand
+//! edit that git merged with ours.
 //!
-//! Such a file has old stamps. What tells it from an old copy is the history of what is checked out: if it has what we have
-//! as well, somebody who knew that wanted something else.
+//! Such a file has old stamps. The history of the checked-out commit distinguishes it from an old copy. If the
+//! history contains our value too, its author knew our value and wanted another one.
 //!
 //! What must hold:
 //!
-//! - a value that was made out of ours in git is later than ours, as a description is, so that a clone that knows the history
-//!   and one that has only the files come to the same;
-//! - checking out an old commit or branch takes nothing back: what we have is not in its history;
-//! - git is asked only where an old copy says something else than we do, only about commits since then, and about all issues
-//!   at once: an old branch may have thousands of old copies.
+//! - A value that was made from ours in git is later than ours, as with descriptions. So a clone that knows the
+//!   history and one that has only the files get the same result.
+//! - Checking out an old commit or branch reverts nothing: our value is not in its history.
+//! - Git is asked only if an old copy differs from ours, only about commits since then, and about all issues at once.
+//!   An old branch may have thousands of old copies.
 
 use std::path::Path;
 
@@ -23,11 +24,11 @@ use jit_core::model::time::Wall;
 use super::dating::long_ago;
 use super::{Context, Haul};
 
-/// So many issues are told about in one look.
+/// The most issues that are reported in one check.
 const MOST_TOLD: usize = 10;
 
-/// Makes those fields of `found`, an old copy of `mine` in a tree, the later ones that a commit took back. True where there
-/// are such.
+/// Marks the fields of `found`, an old copy of `mine` in a tree, as later if a commit reverted them. Returns whether
+/// there are any.
 pub(crate) fn take_back(
     cx: &Context,
     issues: &Path,
@@ -44,7 +45,7 @@ pub(crate) fn take_back(
     let others = sheet.other_names().chain(found.sheet.other_names());
     let mut behind: Vec<String> = fields
         .chain(others.map(String::as_str))
-        // Gates that were edited are merged one by one.
+        // Edited gates are merged one by one.
         .filter(|name| !found.unstamped && is_behind(name) && !(*name == "gates" && found.is_edited(name)))
         .map(str::to_owned)
         .collect();
@@ -53,7 +54,7 @@ pub(crate) fn take_back(
     if !behind.is_empty()
         && crate::issues::sync::dating::is_uncommitted(cx, issues, id, ISSUE, &mut haul.asked)
     {
-        // Edits that are not committed are later by themselves.
+        // Uncommitted edits are later by themselves.
         if behind.iter().any(|name| !found.is_edited(name)) {
             haul.awaited.push(id.clone());
         }
@@ -70,7 +71,8 @@ pub(crate) fn take_back(
         false => Vec::new(),
     };
     let history = &haul.asked.history;
-    // Many commits are of one second. One that took something back left a stamp for one that had been there, or is older.
+    // Many commits share one second. A reverting commit replaced a stamp by one that had been there before, or that
+    // is older.
     let went_back = |at: Wall, to: &FoundIssue, name: &str| {
         let stamp = |one: &FoundIssue| one.sheet.stamp(&one.issue, name);
         let is_it = |(when, one): &(Wall, FoundIssue)| (*when, &one.digest) == (at, &to.digest);
@@ -88,9 +90,9 @@ pub(crate) fn take_back(
         versions.iter().any(|(at, before)| {
             before.sheet.value(&before.issue, name) == ours
                 && match before.unstamped || before.is_edited(name) {
-                    // An edit has no stamp of its own before it is brought in.
+                    // An edit has no stamp of its own before it is imported.
                     true => *at >= ours_at,
-                    // What was taken back has the time of the commit that did so.
+                    // A reverted value has the time of the commit that reverted it.
                     false => {
                         before.sheet.stamp(&before.issue, name) == ours_at
                             || is_time_of(*at, ours_at) && went_back(*at, before, name)
@@ -106,7 +108,7 @@ pub(crate) fn take_back(
             .into_iter()
             .filter_map(|issue| read(id, issue))
             .collect();
-        // Where others have come to what we have, this is an old copy.
+        // If others already have our value ahead of here, this is an old copy.
         behind.retain(|name| {
             let ours = sheet.value(mine, name);
             !further
@@ -121,7 +123,7 @@ pub(crate) fn take_back(
     haul.asked.taken_back += 1;
     let is_told = haul.asked.taken_back <= MOST_TOLD;
     if let Some(place) = behind.iter().position(|name| name == "gates") {
-        // Each of them has a stamp of its own.
+        // Each gate has a stamp of its own.
         behind.remove(place);
         if is_told {
             haul.said.push(format!(
@@ -146,7 +148,7 @@ pub(crate) fn take_back(
         found.issue.updated_at = found.issue.updated_at.max(at);
         found.edited.retain(|edited| edited != name);
         found.edited_others.retain(|edited| edited != name);
-        // Nobody asked whether it may be so.
+        // No command has checked whether this change is allowed.
         found
             .by_hand
             .extend(FIELDS.iter().copied().find(|field| field == name));
@@ -154,8 +156,8 @@ pub(crate) fn take_back(
     !behind.is_empty()
 }
 
-/// What an issue's fields were in the history of what is checked out, since then or a little before: a change may be stamped
-/// later than it was, by as much as it takes to be after the one before it.
+/// Returns an issue's fields in the checked-out history since then, or slightly before. A change may have a stamp
+/// later than its real time, as far as needed to follow the previous change.
 pub(crate) fn versions(haul: &mut Haul, issues: &Path, id: &IssueId, since: Wall) -> Vec<(Wall, FoundIssue)> {
     let since = Wall::from_ms(since.ms().saturating_sub(2_000));
     let contents = haul.asked.history.contents(issues, (id, ISSUE), since);
@@ -171,12 +173,13 @@ fn read(id: &IssueId, issue: Vec<u8>) -> Option<FoundIssue> {
     parse(id, &folder).ok()
 }
 
-/// The time of something that a commit took back: that of the commit, by which it is known again, and after ours.
+/// Returns the time of a reverted value: that of the commit, which identifies it, and after ours.
 pub(crate) fn taken_at(ours: Wall, commit: Option<Wall>) -> Wall {
     just_after(ours).max(commit.unwrap_or(ours))
 }
 
-/// Whether something has the time of a commit that took it back: some ms more, where others were in the same second.
+/// Returns whether a value has the time of the commit that reverted it: a few ms more if other changes were in the
+/// same second.
 pub(crate) fn is_time_of(commit: Wall, at: Wall) -> bool {
     (0..10).contains(&at.ms().saturating_sub(commit.ms()))
 }

@@ -1,4 +1,4 @@
-//! Descriptions: which of two counts, or what they come to together.
+//! Descriptions: decides which of two counts, or merges both.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,29 +18,29 @@ use super::reverts::{is_time_of, just_after, taken_at, versions};
 use super::{Context, Haul};
 use crate::issues::text;
 
-/// Of so many texts it is looked up what they were made of.
+/// The most texts whose parts are looked up.
 const MOST_PARTS: usize = 32;
 
-/// What came of weighing a description.
+/// The result of weighing a description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Weighed {
-    /// Its stamp tells.
+    /// The stamp decides.
     ByStamp,
-    /// It is what both come to, and later than both.
+    /// It is the merge of both, and later than both.
     Merged,
-    /// It was made out of ours, and is as late as this at least, whatever it says itself.
+    /// It was made from ours and is at least this late, whatever its own stamp is.
     MadeOfOurs(Wall),
 }
 
-/// What a description was made of.
+/// The text that a description was made from.
 pub(crate) enum Origin {
     Ours,
-    /// This one, which ours was made of as well.
+    /// This text, from which ours was made too.
     Text(Vec<u8>),
     Unknown,
 }
 
-/// Decides what the description in a tree says beside the one we have.
+/// Decides how the description in a tree relates to ours.
 pub(crate) fn weigh_text(
     cx: &Context,
     issues: &Path,
@@ -52,7 +52,7 @@ pub(crate) fn weigh_text(
     let unreadable = |e: io::Error| io_refusal("read", &cx.replica.folder(&mine.id), &e);
     let has = |digest: &str| cx.replica.text(&mine.id, digest).map_err(unreadable);
     let Some(theirs) = &folder.description else {
-        // The text that is spoken of is not here; unless we have it, nothing is said about it.
+        // The named text is missing here. Unless the replica has it, it decides nothing.
         let missing = match &found.issue.text {
             Some(digest) => has(digest)?.is_none(),
             None => false,
@@ -86,7 +86,8 @@ pub(crate) fn weigh_text(
     };
     let is_seen = (!is_edited || theirs_at < ours_at) && has(&their_digest)?.is_some();
     if is_seen && theirs_at < ours_at {
-        // Seen before; or whoever was writing an issue here did not come to the end of it. Or a commit took it back.
+        // Three possible causes: it was seen before, an interrupted jit did not finish writing, or a commit reverted
+        // it.
         found.edited.retain(|name| *name != "text");
         if crate::issues::sync::dating::is_uncommitted(cx, issues, &mine.id, DESCRIPTION, &mut haul.asked) {
             haul.awaited.push(mine.id.clone());
@@ -106,7 +107,7 @@ pub(crate) fn weigh_text(
     let is_new = is_edited
         && crate::issues::sync::dating::is_uncommitted(cx, issues, &mine.id, DESCRIPTION, &mut haul.asked);
     if !is_new {
-        // Where others have gone on from here to what we know, it is an old text that was never looked at.
+        // If others continued from here to a text we know, this is an old text that was never read.
         for text in haul
             .asked
             .history
@@ -118,7 +119,7 @@ pub(crate) fn weigh_text(
             }
         }
     }
-    // Edited once more where it was edited before: what is there was made of ours, which is no merge of two.
+    // A second edit in the same worktree: this text was made from ours, which is no merge of two.
     if is_new && mine.lives_in == cx.actor.worktree_id {
         let parts = cx.replica.parts(&mine.id, &digest);
         if parts
@@ -130,30 +131,30 @@ pub(crate) fn weigh_text(
     }
     let origin = match is_new {
         true => Origin::Unknown,
-        // It was made of this text, though we came back to that later.
+        // It was made from this text, although we returned to that text later.
         false if is_of_ours => Origin::Ours,
         false => origin(cx, issues, mine, (&digest, &ours, ours_at), theirs, haul)?,
     };
     let base = match origin {
         Origin::Ours => return Ok(Weighed::MadeOfOurs(just_after(ours_at))),
         Origin::Text(base) => Some(base),
-        // What jit wrote there before somebody edited it.
+        // The text that jit wrote there before the edit.
         Origin::Unknown => match found.text_before.as_deref().filter(|_| is_edited) {
             Some(before) => has(before)?,
             None => None,
         },
     };
-    // Where both changed the same place, an edit counts, and else the later one.
+    // If both changed the same place, an edit counts; else the later one.
     let is_later = is_edited || theirs_at > ours_at;
     let merged = base.map(|base| match is_later {
         true => text::merge(&base, &ours, theirs),
         false => text::merge(&base, theirs, &ours),
     });
-    // Theirs is known when it has been taken, not before; ours is what others may still look for.
+    // Theirs counts as known only after it has been imported. Ours is kept because other trees may still refer to it.
     keep_met(cx, [(mine.id.clone(), ours.clone())].iter())?;
     haul.met.push((mine.id.clone(), theirs.clone()));
     if merged.as_ref().is_none_or(|(_, both)| *both) && (is_later || merged.is_some()) {
-        // They cannot be brought together there: the one that does not count is told of.
+        // They cannot be merged there: the text that does not count is reported.
         let (which, other) = match is_later {
             true => ("what is here counts", &digest),
             false => ("what is elsewhere counts, being later", &their_digest),
@@ -185,8 +186,8 @@ pub(crate) fn weigh_text(
     }
 }
 
-/// What a description that is committed was made of: of ours, if that is in its history, by a merge or before it; else of the
-/// newest in its history that we know, which ours was made of too.
+/// Returns the text that a committed description was made from. That is ours if ours is in its history, directly or
+/// through a merge. Else it is the newest known text in its history, from which ours was made too.
 pub(crate) fn origin(
     cx: &Context,
     issues: &Path,
@@ -216,10 +217,11 @@ pub(crate) fn origin(
     Ok(Origin::Unknown)
 }
 
-/// Whether we made our text of two, and these have both: whoever wrote what came of them there, in a merge, knew as much.
+/// Returns whether our text is a merge of two, and these versions have both parts. Then the author of a merge there
+/// knew as much as we do.
 fn has_parts(cx: &Context, id: &IssueId, digest: &str, versions: &[(Wall, Vec<u8>)]) -> Outcome<bool> {
     let mut left = vec![digest.to_owned()];
-    // A part may have been made of two itself.
+    // A part may itself be a merge of two.
     for _ in 0..MOST_PARTS {
         let Some(text) = left.pop() else {
             return Ok(true);
@@ -235,7 +237,7 @@ fn has_parts(cx: &Context, id: &IssueId, digest: &str, versions: &[(Wall, Vec<u8
     Ok(false)
 }
 
-/// When what is checked out had our text, and came to have an older one, if it did.
+/// Returns when the checked-out history replaced our text by an older one, if it did.
 fn taken_back(
     cx: &Context,
     issues: &Path,
@@ -243,7 +245,7 @@ fn taken_back(
     (digest, text, ours_at): (&String, &[u8], Wall),
     haul: &mut Haul,
 ) -> Outcome<Option<Wall>> {
-    // On an old branch there is nothing since then.
+    // An old branch has no commits since then.
     let about = Wall::from_ms(ours_at.ms().saturating_sub(1_000));
     let history = &mut haul.asked.history;
     let since = history.contents(issues, (&mine.id, DESCRIPTION), about);
@@ -256,7 +258,7 @@ fn taken_back(
         .iter()
         .filter(|(_, before)| before.text_before.as_ref() == Some(digest))
         .peekable();
-    // An edit by hand has no stamp. What jit wrote may have been the text twice; what was taken back has the commit's time.
+    // A hand edit has no stamp. jit may have written the text twice. A reverted text has the commit's time.
     let is_edit = stamped.peek().is_none();
     let is_known = stamped.any(|(_, before)| before.sheet.stamp(&before.issue, "text") == ours_at);
     let mut had = since.iter().filter(|(_, before)| before == text);
@@ -265,7 +267,7 @@ fn taken_back(
     Ok(is_taken.then(|| taken_at(ours_at, Some(last))))
 }
 
-/// Texts that are to be known when they are met again.
+/// Stores texts so that they are recognized later.
 pub(crate) fn keep_met<'a>(cx: &Context, met: impl Iterator<Item = &'a (IssueId, Vec<u8>)>) -> Outcome<()> {
     let texts: Vec<(&IssueId, &[u8])> = met.map(|(id, text)| (id, text.as_slice())).collect();
     let Some((id, _)) = texts.first() else {
@@ -275,7 +277,7 @@ pub(crate) fn keep_met<'a>(cx: &Context, met: impl Iterator<Item = &'a (IssueId,
     kept.map_err(|e| io_refusal("write", &cx.replica.folder(id), &e))
 }
 
-/// Before an append: the long texts that its events name are made durable.
+/// Makes the long texts durable that an append's events name. Runs before the append.
 pub(crate) fn keep_texts(cx: &Context, events: &[Event], texts: &[Vec<u8>]) -> io::Result<()> {
     if texts.is_empty() {
         return Ok(());
@@ -288,7 +290,7 @@ pub(crate) fn keep_texts(cx: &Context, events: &[Event], texts: &[Vec<u8>]) -> i
     cx.replica.keep_texts(&wanted.collect::<Vec<_>>())
 }
 
-/// Nothing is said about the text.
+/// Removes the text from the found version, so that it changes nothing.
 fn take_ours((mine, sheet): (&Issue, &Sheet), found: &mut FoundIssue) {
     found.issue.text.clone_from(&mine.text);
     let at = sheet.stamp(mine, "text");

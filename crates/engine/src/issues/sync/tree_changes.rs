@@ -1,4 +1,4 @@
-//! What is new about one issue in a tree.
+//! Finds the changes of one issue in a tree.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,7 +20,7 @@ use super::texts::Weighed;
 use super::{Asked, Context, Haul, refuse};
 use crate::issues::tree::{self, Unsound};
 
-/// Adds what is new about an issue in a tree.
+/// Adds the changes of one issue in a tree to the haul.
 pub(crate) fn haul(
     cx: &Context,
     table: &dyn Table,
@@ -38,7 +38,7 @@ pub(crate) fn haul(
         }
     };
     if folder.issue.is_empty() && state::is_known(table, id).map_err(unreadable)? {
-        // Whoever was writing it did not get that far.
+        // A jit that was writing this issue was interrupted.
         return Ok(());
     }
     let mut found = match tree::read(issues, id, &folder) {
@@ -71,7 +71,7 @@ pub(crate) fn haul(
         let mut waiting = Vec::new();
         if let Some(holder) = crate::issues::sync::guarding::held_elsewhere(cx, table, id)? {
             waiting = edited_files(cx, issues, (mine, &sheet), &found, is_seen, haul);
-            // What no command would have changed waits until it is let go of, and stays in the file.
+            // Edits that only the holder may make wait until the lease ends, and stay in the file.
             for file in &waiting {
                 let path = issues.join(id.as_str()).join(file);
                 let what = format!("edited here, while {holder} holds {id}: it counts when that has ended");
@@ -99,7 +99,7 @@ pub(crate) fn haul(
             && has_all_but_text(table, &sheet, &found).map_err(unreadable)?
         {
             if is_back && lost_files(table, (mine, &sheet), &found, &folder).map_err(unreadable)? {
-                // There is nothing to learn from it, but it is to be written again.
+                // It contains nothing new, but it must be written again.
                 found.again = true;
                 haul.put_back(found);
             }
@@ -124,13 +124,13 @@ pub(crate) fn haul(
         if let Some((now, joined)) = &joined
             && let Err(problem) = check_kept(now, joined, Some(&sheet))
         {
-            // Both together are too much: what is in the files stays there.
+            // Both together exceed the limits: the content stays in the files.
             haul.met.retain(|(met, _)| met != id);
             haul.unsound.push((id.clone(), tree::place(issues, id, problem)));
             return Ok(());
         }
         let (now, joined) = joined.unwrap_or_else(|| (mine.clone(), sheet.clone()));
-        // What lost to a deletion would be later than it elsewhere, once somebody commits it.
+        // An edit that lost to a deletion would be later than the deletion in other clones, once it is committed.
         let is_edit = found.written.is_some() || found.text_written.is_some();
         let is_lost = sheet.deleted && joined.deleted && is_edit;
         is_overruled = found.again
@@ -141,7 +141,7 @@ pub(crate) fn haul(
     } else {
         found.beside = Some((None, Wall::from_ms(0)));
         if folder.description.is_none() && found.issue.text.take().is_some() {
-            // It is not known here, which is not the same as having been taken away at that time.
+            // The text is missing here. That does not mean it was removed at that time.
             found.sheet.stamps.remove("text");
             found.edited.retain(|name| *name != "text");
         }
@@ -162,11 +162,11 @@ pub(crate) fn haul(
     {
         haul.texts.push(text.clone());
     }
-    // With a deletion all files but one go, and git has merged that too.
+    // A deletion removes all files except one, and git has merged that too.
     if is_back {
         haul.put_back(found);
     } else if is_overruled {
-        // The file is written anew: what it said is kept, also where it was more than is told.
+        // The file is written again. Its content is kept, including parts that no message mentions.
         cx.replica
             .keep_texts(&[(id, folder.issue.as_slice())])
             .map_err(|e| io_refusal("write", &cx.replica.folder(id), &e))?;
@@ -184,7 +184,8 @@ pub(crate) fn haul(
     Ok(())
 }
 
-/// Whether nobody can tell yet when something was edited, and nobody has to: it is read again at the next look.
+/// Returns whether the time of an edit cannot be known yet and does not matter now. It is read again at the next
+/// check.
 fn must_wait(cx: &Context, found: &FoundIssue, haul: &mut Haul) -> bool {
     let is_edit = found.unstamped || !found.is_untouched();
     let waits = haul.asked.is_reader && is_edit && crate::issues::sync::dating::is_git_at_work(cx);
@@ -194,7 +195,7 @@ fn must_wait(cx: &Context, found: &FoundIssue, haul: &mut Haul) -> bool {
     waits
 }
 
-/// Takes edits that are committed as made then, those in each file by its own commit.
+/// Dates committed edits by their commit, separately for each file.
 fn settle_edits(cx: &Context, issues: &Path, found: &mut FoundIssue, asked: &mut Asked) {
     for file in [ISSUE, DESCRIPTION] {
         if found.has_edits_in(file)
@@ -205,7 +206,8 @@ fn settle_edits(cx: &Context, issues: &Path, found: &mut FoundIssue, asked: &mut
     }
 }
 
-/// The files in which somebody edited here what is the holder's. Comments and the description are everybody's.
+/// Returns the files edited here whose fields belong to the holder. Comments and the description belong to every
+/// agent.
 fn edited_files(
     cx: &Context,
     issues: &Path,
@@ -237,8 +239,8 @@ fn edited_files(
         .collect()
 }
 
-/// Whether somebody saved an edit once more that was brought in before, after what counts now: an editor that still had
-/// it, most likely. It is no new edit, and is told of.
+/// Returns whether an edit that was imported before was saved once more, after the current value was set. Most likely
+/// an editor still had it open. It is no new edit, and it is reported.
 fn is_saved_again(
     cx: &Context,
     issues: &Path,
@@ -274,7 +276,7 @@ fn is_saved_again(
     true
 }
 
-/// A deletion that stands in a file is no earlier than what else there was found to be later than it says.
+/// Ensures that a deletion in a file is no earlier than later changes found in the same file.
 fn stay_deleted(found: &mut FoundIssue, changed_at: Wall) {
     let at = found.issue.updated_at;
     if found.sheet.deleted && !found.is_edited("deleted") && at > changed_at {
@@ -282,8 +284,8 @@ fn stay_deleted(found: &mut FoundIssue, changed_at: Wall) {
     }
 }
 
-/// Whether files are missing beside the `issue.json` of an issue that was deleted and is back: git merged the deletion of
-/// those. What became known after that may be in other trees only.
+/// Returns whether files are missing beside the `issue.json` of an issue that was deleted and is back: git merged
+/// their deletion. Content that was added after that may be in other trees only.
 pub(crate) fn lost_files(
     table: &dyn Table,
     (mine, sheet): (&Issue, &Sheet),
@@ -303,12 +305,12 @@ pub(crate) fn lost_files(
                 .any(|comment| comment.at <= *back)))
 }
 
-/// Whether a file of fields says something that jit did not write.
+/// Returns whether a file of fields has content that jit did not write.
 pub(crate) fn has_edited_fields(found: &FoundIssue) -> bool {
     found.unstamped || found.edited.iter().any(|name| *name != "text") || !found.edited_others.is_empty()
 }
 
-/// What only the holder of an issue may change in its fields.
+/// Returns the fields that only the holder of an issue may change.
 pub(crate) fn holders(issue: &Issue) -> Issue {
     Issue {
         text: None,
@@ -318,13 +320,13 @@ pub(crate) fn holders(issue: &Issue) -> Issue {
     }
 }
 
-/// Whether a set has all these lines.
+/// Returns whether a set has all these lines.
 pub(crate) fn has_lines(ours: &[SetLine], theirs: &[SetLine]) -> bool {
     let ours: BTreeSet<&SetLine> = ours.iter().collect();
     theirs.iter().all(|line| ours.contains(line))
 }
 
-/// Whether everything a folder says is in the log, but for the long text.
+/// Returns whether the log has everything in a folder, except the long text.
 pub(crate) fn has_all_but_text(table: &dyn Table, sheet: &Sheet, found: &FoundIssue) -> Read<bool> {
     let id = &found.issue.id;
     if !state::is_known_file(table, id, &found.digest)?
@@ -341,7 +343,7 @@ pub(crate) fn has_all_but_text(table: &dyn Table, sheet: &Sheet, found: &FoundIs
     Ok(true)
 }
 
-/// What an issue says to whoever reads it; not when and where that was last changed.
+/// Returns the content of an issue without the time and place of its last change.
 pub(crate) fn says(issue: &Issue) -> Issue {
     Issue {
         updated_at: Wall::from_ms(0),

@@ -1,7 +1,7 @@
-//! git commands: what they take from others, and what they write.
+//! Git commands: the damage they do to other agents' work, and the files they write.
 //!
-//! A command that names the files it writes writes those; one that changes the worktree as a whole (another commit is
-//! checked out, a patch is applied) counts as a write of all of it.
+//! A command that names the files it writes counts as a write of those files. A command that changes the worktree as
+//! a whole (it checks out another commit, applies a patch) counts as a write of all of it.
 
 use jit_agents::hooks::decision::Objection;
 use jit_agents::hooks::shell::Word;
@@ -48,7 +48,7 @@ const GIT_READS: &[&str] = &[
     "fsck",
 ];
 
-/// What a command writes in the worktree.
+/// The files that a command writes in the worktree.
 enum Written {
     Nothing,
     Paths(Vec<Word>),
@@ -56,7 +56,7 @@ enum Written {
 }
 
 impl Written {
-    /// These files, or all where none is named.
+    /// Returns these files, or the whole tree if no file is named.
     fn of(paths: Vec<Word>) -> Self {
         match paths.is_empty() {
             true => Self::Tree,
@@ -65,13 +65,13 @@ impl Written {
     }
 }
 
-/// `core.hooksPath`, alone or with a value.
+/// Returns whether this is `core.hooksPath`, alone or with a value.
 fn is_hooks_path(setting: &str) -> bool {
     let name = setting.split('=').next().unwrap_or_default();
     name.eq_ignore_ascii_case("core.hookspath")
 }
 
-/// What git is asked to do.
+/// One git command with its arguments.
 struct GitCall<'a> {
     name: &'a str,
     args: &'a [Word],
@@ -100,17 +100,17 @@ impl GitCall<'_> {
             .collect()
     }
 
-    /// What options are set to: `-o F`, `-oF`, `--output F`, `--output=F`.
+    /// Returns the values of these options: `-o F`, `-oF`, `--output F`, `--output=F`.
     fn values(&self, flags: &[&str]) -> Vec<Word> {
         super::writes::values(self.args, flags)
     }
 
-    /// The words that are neither options nor what these options are set to.
+    /// Returns the words that are neither options nor values of these options.
     fn free(&self, valued: &[&str]) -> Vec<Word> {
         super::writes::free(self.args, valued)
     }
 
-    /// The word behind an option.
+    /// Returns the word after an option.
     fn value_of(&self, flags: &[&str]) -> Option<&Word> {
         let at = self
             .args
@@ -197,7 +197,7 @@ impl Judge<'_> {
         self.tree(&call, &at);
     }
 
-    /// Commands that git is given to run.
+    /// Judges the commands that git is asked to run.
     fn runs(&mut self, call: &GitCall<'_>, scope: &Scope, depth: usize) {
         let behind = |word: &str| {
             let at = call.args.iter().position(|arg| arg.text == word)?;
@@ -228,7 +228,7 @@ impl Judge<'_> {
         }
     }
 
-    /// The files that git writes in the worktree.
+    /// Records the files that git writes in the worktree.
     fn tree(&mut self, call: &GitCall<'_>, at: &Cwd) {
         let outputs = match call.name {
             "archive" => call.values(&["-o", "--output"]),
@@ -296,7 +296,7 @@ impl Judge<'_> {
                 }
             }
             Written::Tree => {
-                // Of other repositories nobody here holds anything.
+                // No agent here holds a lock in another repository.
                 let here = at
                     .as_ref()
                     .is_none_or(|path| self.ground.whose(path) == Whose::Own);
@@ -309,7 +309,7 @@ impl Judge<'_> {
 
     fn pathspec(&mut self, word: &Word, at: &Cwd) {
         match word.text.strip_prefix(":/") {
-            // From the root of the worktree, wherever it runs.
+            // The path starts at the root of the worktree, wherever the command runs.
             Some("") => self.whole_tree(&word.text),
             Some(below) => self.operand(&word.part(below), &Some(self.ground.own.clone())),
             // `:(glob)`, `:!not`
@@ -318,7 +318,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A branch, a commit or files: git tells them apart by what is there.
+    /// Tells a branch, a commit and files apart as git does: by the files that exist.
     fn checkout(&self, call: &GitCall<'_>, at: &Cwd) -> Written {
         if let Some(dashes) = call.args.iter().position(|word| word.text == "--") {
             let paths = call.args.get(dashes + 1..).unwrap_or_default();
@@ -338,7 +338,7 @@ impl Judge<'_> {
                     .is_some_and(|path| path.symlink_metadata().is_ok())
         };
         match free.as_slice() {
-            // A new branch where one is.
+            // A new branch at the current commit.
             [] => Written::Nothing,
             [first, ..] if is_file(first) => Written::Paths(free),
             [_] => Written::Tree,
@@ -397,7 +397,7 @@ impl Judge<'_> {
                     "-d", "-D", "--delete", "-m", "-M", "--move", "-C", "-f", "--force",
                 ]) =>
             {
-                // A copy or a forced branch writes its last or first name only.
+                // A copy writes its last name only, a forced branch its first name only.
                 let written: Vec<&&Word> = match () {
                     () if call.has(&["-C"]) => operands.last().into_iter().collect(),
                     () if call.has(&["-f", "--force"])

@@ -1,4 +1,4 @@
-//! Command lines and what is said about them.
+//! Command lines, and the guard's decision about each.
 
 use super::super::ground::tests::land;
 use super::*;
@@ -242,7 +242,7 @@ fn f9_the_files_a_command_line_writes_are_seen() {
     assert_eq!(below, expected.map(Path::new));
 }
 
-/// What is written below the own worktree, joined by blanks; `*` for all of it.
+/// Returns the written paths below the own worktree, joined by blanks; `*` for the whole worktree.
 fn shown(ground: &Ground, text: &str) -> String {
     let (_, seen) = seen(ground, &STRICT, text);
     let below = |path: &PathBuf| {
@@ -265,7 +265,7 @@ fn f9_each_command_writes_what_it_is_known_to_write() {
     std::fs::write(ground.own.join("src/f1.rs"), "x").expect("a file");
     let mut wrong = Vec::new();
     for (text, expected) in [
-        // git: files that are named, and the whole worktree.
+        // git: named files, and the whole worktree.
         ("git checkout -- src/f1.rs", "src/f1.rs"),
         ("git checkout HEAD~1 -- src/f1.rs", "src/f1.rs"),
         ("git checkout HEAD~1 src/f1.rs", "src/f1.rs"),
@@ -352,7 +352,7 @@ fn f9_each_command_writes_what_it_is_known_to_write() {
         ("perl -Mstrict -e 1 a", ""),
         ("touch src/{f1,f2}.rs", "src/f1.rs src/f2.rs"),
         ("echo x > '{a,b}'", "{a,b}"),
-        // What cannot be known.
+        // Targets that cannot be known.
         ("echo x > $F", "*"),
         ("echo x > \"$PWD/x\"", "x"),
         ("cd src && echo x > ${PWD}/x", "src/x"),

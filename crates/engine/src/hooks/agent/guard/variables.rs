@@ -1,7 +1,9 @@
-//! Variables that a command line gives values to, and the words that they stand in.
+//! Variables that a command line assigns, and the words that use them.
 //!
-//! What must hold: a word counts as known only if everything in it is. A variable that got several values has each of
-//! them. What comes from outside (the environment, what is read, arguments) is not known, but for `PWD` and `HOME`.
+//! What must hold:
+//! - A word counts as known only if every part of it is known.
+//! - A variable that was assigned several values has each of them.
+//! - Values from outside (the environment, `read`, arguments) are unknown, except `PWD` and `HOME`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,12 +12,12 @@ use jit_agents::hooks::shell::{Simple, Word};
 
 use super::assignment;
 
-/// More values than this are as good as any.
+/// A variable with more values than this counts as unknown.
 const MOST: usize = 16;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Variables {
-    /// `None`: it may be anything.
+    /// `None`: the value is unknown.
     values: BTreeMap<String, Option<Vec<String>>>,
 }
 
@@ -35,7 +37,7 @@ impl Variables {
         }
     }
 
-    /// `export A=b c`
+    /// Records assignments such as `export A=b c`.
     pub(super) fn declare(&mut self, args: &[Word]) {
         for word in args {
             if let Some((name, value)) = assignment(&word.text) {
@@ -44,14 +46,14 @@ impl Variables {
         }
     }
 
-    /// `read a b`
+    /// Marks the variables of `read a b` as unknown.
     pub(super) fn forget(&mut self, args: &[Word]) {
         for word in args {
             self.values.insert(word.text.clone(), None);
         }
     }
 
-    /// `for name in values`
+    /// Records the values of `for name in values`.
     pub(super) fn range(&mut self, name: &str, values: &[Word]) {
         if values.is_empty() {
             self.assign(name, None);
@@ -65,7 +67,7 @@ impl Variables {
         self.values.get(name)?.as_ref()?.last().cloned()
     }
 
-    /// These variables with one value each for what stands in the command.
+    /// Returns these variables once for each combination of values that the command can see.
     pub(super) fn choices(&self, simple: &Simple) -> Vec<Self> {
         let words = simple.words.iter().chain(&simple.writes).chain(&simple.input);
         let mut names: Vec<&str> = words
@@ -98,7 +100,7 @@ impl Variables {
         out
     }
 
-    /// What a word comes to: one word, or several, or none, as a shell splits it.
+    /// Expands a word as a shell does: into one word, several, or none.
     pub(super) fn value(&self, word: &Word, cwd: Option<&Path>, home: Option<&Path>) -> Vec<Word> {
         if word.known || word.hidden {
             return vec![word.clone()];
@@ -126,7 +128,7 @@ impl Variables {
             at = variable.end;
         }
         text.push_str(word.text.get(at..).unwrap_or_default());
-        // `A=$B` is not split.
+        // A shell does not split `A=$B`.
         if splits && assignment(&word.text).is_none() {
             return text.split_whitespace().map(Word::plain).collect();
         }

@@ -1,7 +1,7 @@
 //! Programs that are known to read or to write, and which of their words are the files they write.
 //!
-//! Limitations: a program that is not listed is taken to write nothing here; only that it names another checkout is
-//! seen. Of `find` every file below its roots counts, whatever its tests leave out.
+//! Limitations: a program that is not listed counts as writing nothing. Only the name of another checkout in its
+//! words is seen. For `find` every file below its roots counts, whatever its tests exclude.
 
 use jit_agents::hooks::decision::Objection;
 use jit_agents::hooks::shell::{Simple, Word};
@@ -89,19 +89,19 @@ const READERS: &[&str] = &[
     "bat",
     "fd",
 ];
-/// Write every file they are given.
+/// Programs that write every file they are given.
 const WRITERS: &[&str] = &[
     "touch", "rm", "rmdir", "mkdir", "tee", "truncate", "chmod", "chown", "chgrp", "unlink", "shred",
     "mkfifo", "mv",
 ];
-/// Write the last file they are given.
+/// Programs that write the last file they are given.
 const COPIERS: &[&str] = &["cp", "ln", "install", "rsync", "scp"];
-/// Open the files they are given, to change them.
+/// Programs that open the files they are given, to change them.
 const EDITORS: &[&str] = &[
     "vi", "vim", "nvim", "nano", "pico", "emacs", "ed", "ex", "micro", "hx", "kak",
 ];
 
-/// Options of a program whose value is the next word, and is no file that is written.
+/// Returns the options of a program whose value is the next word and is not a written file.
 fn valued(name: &str) -> &'static [&'static str] {
     match name {
         "truncate" => &["-s", "--size", "-r", "--reference"],
@@ -140,7 +140,7 @@ fn valued(name: &str) -> &'static [&'static str] {
     }
 }
 
-/// What options are set to: `-o F`, `-oF`, `-xyo F`, `--output F`, `--output=F`.
+/// Returns the values of these options: `-o F`, `-oF`, `-xyo F`, `--output F`, `--output=F`.
 pub(super) fn values(args: &[Word], flags: &[&str]) -> Vec<Word> {
     let mut out = Vec::new();
     for (at, word) in args.iter().enumerate() {
@@ -171,7 +171,7 @@ pub(super) fn values(args: &[Word], flags: &[&str]) -> Vec<Word> {
     out
 }
 
-/// `-xyo`, where `-o` wants a value: that is the next word.
+/// Returns whether the next word is the value of such a bundle: `-xyo`, where `-o` needs a value.
 fn ends_valued(text: &str, valued: &[&str]) -> bool {
     let is_valued = |letter: char| {
         valued
@@ -179,11 +179,11 @@ fn ends_valued(text: &str, valued: &[&str]) -> bool {
             .any(|flag| flag.len() == 2 && flag.ends_with(letter))
     };
     let bundle = text.strip_prefix('-').filter(|bundle| !bundle.starts_with('-'));
-    // What stands behind the first such letter is its value already.
+    // The rest after the first such letter is already its value.
     bundle.is_some_and(|bundle| bundle.find(is_valued).is_some_and(|at| at + 1 == bundle.len()))
 }
 
-/// The words that are neither options nor what these options are set to.
+/// Returns the words that are neither options nor values of these options.
 pub(super) fn free(args: &[Word], valued: &[&str]) -> Vec<Word> {
     let mut out = Vec::new();
     let mut args = args.iter();
@@ -200,7 +200,7 @@ pub(super) fn free(args: &[Word], valued: &[&str]) -> Vec<Word> {
     out
 }
 
-/// How sed, perl or ruby is called.
+/// The arguments of sed, perl or ruby.
 #[derive(Default)]
 struct Edit {
     in_place: bool,
@@ -210,7 +210,7 @@ struct Edit {
 
 fn edit(name: &str, args: &[Word]) -> Edit {
     let mut out = Edit::default();
-    // A script from a file is a script too, though not one that can be read here.
+    // A script from a file is a script too, but it cannot be read here.
     let mut scripted = false;
     let mut args = args.iter();
     while let Some(word) = args.next() {
@@ -237,7 +237,7 @@ fn edit(name: &str, args: &[Word]) -> Edit {
                     false => Some(word.part(rest)),
                 };
                 match letter {
-                    // What follows is the ending of a copy.
+                    // The rest is the suffix of the backup copy.
                     'i' => {
                         out.in_place = true;
                         break;
@@ -266,7 +266,7 @@ fn edit(name: &str, args: &[Word]) -> Edit {
     }
     if !scripted && !out.files.is_empty() {
         let first = out.files.remove(0);
-        // The program of the others is a file of its own, which is only read.
+        // For the other programs this word is a script file, which is only read.
         if name == "sed" {
             out.scripts.push(first);
         }
@@ -274,11 +274,11 @@ fn edit(name: &str, args: &[Word]) -> Edit {
     out
 }
 
-/// The files that a script of sed writes: `w F`, and the flag `w` of `s`.
+/// Returns the files that a sed script writes: `w F`, and the flag `w` of `s`.
 fn sed_files(script: &str) -> Vec<String> {
     let mut files = Vec::new();
     let mut rest = script.chars().peekable();
-    // Up to the delimiter, over what is escaped.
+    // Skips to the delimiter, across escaped characters.
     fn skip(rest: &mut std::iter::Peekable<std::str::Chars<'_>>, delimiter: char) {
         while let Some(c) = rest.next() {
             match c {
@@ -325,7 +325,7 @@ fn sed_files(script: &str) -> Vec<String> {
     files
 }
 
-/// The files that a program of awk names behind `>`.
+/// Returns the files that an awk program names after `>`.
 fn awk_files(program: &str) -> Vec<&str> {
     let behind = program.split('>').skip(1);
     behind
@@ -362,7 +362,7 @@ impl Judge<'_> {
             )),
             _ if is(EDITORS) => {
                 let mut files = free(args, valued(name));
-                // `+12` is a line, `+cmd` a command.
+                // `+12` is a line number, `+cmd` a command.
                 files.retain(|word| !word.text.starts_with('+'));
                 Some(files)
             }
@@ -407,13 +407,13 @@ impl Judge<'_> {
         }
     }
 
-    /// What sed, perl and ruby write; `None` for a program that may do anything.
+    /// Returns the files that sed, perl and ruby write; `None` for a program that may do anything.
     fn edited(name: &str, args: &[Word]) -> Option<Vec<Word>> {
         let edit = edit(name, args);
         let mut written = Vec::new();
         if name == "sed" {
             for script in &edit.scripts {
-                // Variables in a script are taken for the text they are written as.
+                // A variable in a script counts as the text of its name.
                 let files = sed_files(&script.text).into_iter();
                 written.extend(files.filter(|file| !file.is_empty()).map(|file| {
                     match file.contains(['$', '`']) && !script.known {
@@ -454,7 +454,7 @@ impl Judge<'_> {
         written
     }
 
-    /// What cp and its like write: the file, or files of the same names in the folder.
+    /// Returns the files that cp and similar programs write: the file, or files of the same names in the folder.
     fn copied(&self, name: &str, args: &[Word], cwd: &Cwd) -> Vec<Word> {
         let short = |letter: char| {
             args.iter().any(|word| {
@@ -471,7 +471,7 @@ impl Judge<'_> {
         };
         let named = places.into_iter().next();
         let is_folder = named.is_some();
-        // One name alone is made a link to here.
+        // With one name only, `ln` makes the link in the current folder.
         if name == "ln" && !is_folder && sources.len() == 1 {
             sources.push(Word::plain("."));
         }
@@ -498,7 +498,7 @@ impl Judge<'_> {
         written
     }
 
-    /// `find`: what it deletes and runs, below its roots.
+    /// Judges `find`: the files it deletes and the commands it runs, below its roots.
     pub(super) fn find(&mut self, args: &[Word], scope: &Scope, depth: usize) {
         let flags = |word: &&Word| matches!(word.text.as_str(), "-H" | "-L" | "-P");
         let args = args
@@ -534,7 +534,7 @@ impl Judge<'_> {
                     });
                     let simple = Simple::of(words.collect());
                     let mut inner = scope.clone();
-                    // In the folder of each file.
+                    // The command runs in the folder of each file.
                     if word.text.ends_with("dir") {
                         inner.cwd = roots
                             .first()
@@ -549,7 +549,7 @@ impl Judge<'_> {
     }
 }
 
-/// The file of that name in the folder; the folder itself where the text does not tell the name.
+/// Returns the file of that name in the folder; the folder itself if the text does not show the name.
 fn within(folder: &Word, source: &Word) -> Word {
     let text = source.text.trim_end_matches('/');
     let name = text.rsplit('/').next().unwrap_or_default();
@@ -560,7 +560,8 @@ fn within(folder: &Word, source: &Word) -> Word {
     }
 }
 
-/// The files that are downloaded to: those named, else the last part of each address where that is used.
+/// Returns the files that are downloaded to: the named ones, else the last part of each address if the program uses
+/// that.
 fn downloads(args: &[Word], flags: &[&str], by_address: bool) -> Vec<Word> {
     let mut named = values(args, flags);
     let any = !named.is_empty();
