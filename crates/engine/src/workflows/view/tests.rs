@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Texts that a careless writer of YAML gets wrong.
+/// Texts that a simple YAML writer gets wrong.
 const ODD: &[&str] = &[
     "yes",
     "no",
@@ -96,7 +96,7 @@ fn workflow(units: &[&str]) -> Workflow {
     .expect("a workflow")
 }
 
-/// What PyYAML reads; nothing where there is none to compare with.
+/// Parses with PyYAML; `None` if it is not installed.
 fn by_python(text: &str) -> Option<Value> {
     let known = Command::new("python3")
         .args(["-c", "import yaml"])
@@ -182,7 +182,7 @@ fn g11_the_file_has_every_field_of_the_format() {
     assert_eq!(all["instances"][1]["merge_commit"], "abc");
     let sessions = value["session_registry"].as_array().expect("sessions");
     let resumable: Vec<(&Value, &Value)> = sessions.iter().map(|s| (&s["state"], &s["resumable"])).collect();
-    // One at work and one without a worktree cannot be gone on with.
+    // A running session and one without a worktree cannot be resumed.
     let expected = [("running", false), ("merged", true), ("idle", false)].map(|(s, r)| (json!(s), json!(r)));
     assert_eq!(
         resumable,
