@@ -392,7 +392,7 @@ impl<'a> Coordinator<'a> {
                 });
             }
             let times = match task {
-                // No other step depends on it, and a retry would not help: the watcher is warned.
+                // No other step depends on it, and a retry would not help: it is left to a person.
                 StepKind::Clean if refusal.code != Code::Busy => u32::MAX,
                 _ => before.map_or(0, |before| before.times).saturating_add(1),
             };

@@ -1,7 +1,7 @@
 //! The state of a unit's worktree in git: whether it exists, whether everything is committed, and which conflicts it
 //! has.
 //!
-//! What must hold: a check here changes nothing. A refusal names the commands that keep the work.
+//! What must hold: no check here changes anything.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
