@@ -404,7 +404,7 @@ pub struct Ran {
     pub tail: Vec<u8>,
     /// The output is longer than `tail`.
     pub truncated: bool,
-    /// The output is longer than [`MAX_OUTPUT_FILE`], or the file could not be written.
+    /// The output is longer than `MAX_OUTPUT_FILE` of the gates room, or the file could not be written.
     pub file_cut: bool,
     /// Why the output file could not be written.
     pub output_error: Option<String>,

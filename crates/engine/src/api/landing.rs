@@ -15,7 +15,7 @@ pub enum Verdict {
     AlreadyLanded,
     /// It would merge without conflicts (dry run).
     Clean,
-    /// It was pushed, and a pull request was opened.
+    /// Its branch was pushed for review, with a pull request if one could be opened.
     Proposed,
     Conflict,
     /// The checks fail on the merged tree.
@@ -235,7 +235,7 @@ pub struct MergeAsk {
     pub all: bool,
     pub into: Option<String>,
     pub mode: MergeMode,
-    /// Skips units that have an open pull request.
+    /// Skips units that were proposed for review.
     pub leave_proposed: bool,
 }
 
@@ -243,7 +243,7 @@ pub struct MergeAsk {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unpushed {
     pub branch: String,
-    /// As git shows it: `origin/main`. If the branch was never pushed, the upstream it would have.
+    /// As git shows it: `origin/main`. If the branch was never pushed, the branch that it follows.
     pub upstream: String,
     pub commits: u64,
     /// Commits that the upstream has and the branch has not. They must be integrated before the push.

@@ -274,7 +274,7 @@ pub enum Request {
     },
     /// Lands units on their target.
     Merge(Box<MergeAsk>),
-    /// Lands a unit and removes its worktree; with `pr`, opens a pull request instead of landing.
+    /// Lands a unit and removes its worktree; with `pr`, pushes its branch for review instead of landing.
     Finish {
         unit: Option<String>,
         pr: bool,

@@ -596,7 +596,7 @@ fn hand_to_kind(cx: &Context, unit: &Unit, ask: &HandAsk, to: String) -> Outcome
     };
     let dispatch = DispatchAsk {
         run: run.over(&asked.run),
-        // Handoffs to the previous agent are part of its prompt. The new agent gets them through the new handoff.
+        // Handoffs to the previous agent are recorded with the unit. The new agent also gets the one written below.
         handoffs: Handoffs::default(),
         again: Again::Fresh,
         ..asked

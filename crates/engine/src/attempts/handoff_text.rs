@@ -5,7 +5,7 @@
 //! - A handoff consists of facts from git, the log and the files of the attempt. The agent's own words are included
 //!   as data, between marks that the text cannot contain.
 //! - Its size is bounded. A part that does not fit is left out whole, and the end names it.
-//! - Every text written by others passes through [`passed_on`], and no other text does.
+//! - Every text written by others passes through `passed_on`, and no other text does.
 //!
 //! # Format
 //!

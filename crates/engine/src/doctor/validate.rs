@@ -422,8 +422,8 @@ fn audit_graph(cx: &Context, issues: &[Issue], gone: &[Issue], audit: &mut Audit
     }
 }
 
-/// Describes issues that wait for each other, with one of the dependencies that cause it. Each cycle contains a
-/// dependency, since parts alone form none.
+/// Describes issues that wait for each other, with one of the dependencies that cause it. A cycle without part
+/// relations always contains one.
 fn circle(cx: &Context, issues: &[Issue], group: &[String], message: String) -> Finding {
     let within = |id: &IssueId| group.iter().any(|one| one.eq_ignore_ascii_case(id.as_str()));
     let mut edges = issues
@@ -598,7 +598,7 @@ fn audit_gates(table: &dyn Table, issues: &[Issue], gates: &Registry, audit: &mu
         let is_missing = |gate: &str| {
             let asked = match issue.gates.iter().any(|own| own == gate) {
                 true => sheet.stamp(issue, "gates") <= done,
-                // A type that the issue got after it was done never required its gates.
+                // The gates of a type that was set after the issue was done were never checked: they are reported.
                 false => {
                     let since = since.get(&(issue.kind.as_str(), gate.to_owned()));
                     since.is_some_and(|since| *since <= done) || sheet.stamp(issue, "type") > done

@@ -23,7 +23,7 @@ pub(super) const SCHEMA: u32 = 1;
 pub struct WorktreeIdentity {
     pub schema_version: u32,
     pub worktree_id: WorktreeId,
-    /// The branch when this was written; [`Place::branch`] returns the present one.
+    /// The branch when this was written; `Place::branch` returns the present one.
     pub branch: Option<String>,
     pub root: PathBuf,
     pub created_at: Timestamp,

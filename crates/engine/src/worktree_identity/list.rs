@@ -9,8 +9,9 @@ use super::identity;
 
 /// Returns all worktrees of the repository with this common folder, the main one first.
 ///
-/// In a repository made with `--separate-git-dir`, the root of the main worktree is where jit ran last, as its
-/// identity says, if the `.git` file there points to this folder. It is `None` if jit never ran in it.
+/// In a repository made with `--separate-git-dir`, git does not record the root of the main worktree. Then the
+/// root is where jit ran last, as its identity says, if the `.git` file there points to this folder. It is `None` if
+/// jit never ran in it.
 pub fn list(common_dir: &Path) -> Result<Vec<WorktreeEntry>, DiscoverError> {
     let mut all = worktrees::list(common_dir)?;
     if let Some(main) = all.first_mut()

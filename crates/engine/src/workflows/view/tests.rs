@@ -1,3 +1,5 @@
+//! Tests of the content and the writing of ORCHESTRATION.yaml.
+
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
@@ -282,7 +284,7 @@ fn g11_the_file_is_replaced_only_when_something_changed() {
     assert!(!write(control.path(), &flow, &units).expect("the same"));
     units[0].turns += 1;
     assert!(write(control.path(), &flow, &units).expect("written"));
-    // Whoever reads the old one still reads all of it.
+    // A reader that opened the old file still reads all of it.
     let old = io::read_to_string(&first).expect("read");
     assert!(serde_saphyr::from_str::<View>(&old).is_ok());
     let new = std::fs::read_to_string(&goal).expect("read");
