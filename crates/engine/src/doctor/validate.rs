@@ -3,9 +3,10 @@
 //! What must hold:
 //!
 //! - Files are read within the bounds of [`tree`].
-//! - Only three kinds of files are written: replica files that are behind the log, issues of this tree whose writer
-//!   was interrupted, and, on request, issues that no tree has (see `issues_without_files` of the issues room). Each
-//!   is reported.
+//! - Only these files are written, and each repair is reported: replica files that are behind the log, issues of this
+//!   tree whose writer was interrupted, and lock files of activities that do not match the log.
+//! - On request, issues that no tree has are written too (see `issues_without_files` of the issues room).
+//! - Temporary files of killed writers are removed.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
