@@ -1,18 +1,21 @@
-//! Which commands may run (A8).
+//! Approvals of commands (A8).
 //!
-//! What comes with a repository runs only after this user approved that exact text on this machine. Approvals are in
-//! `$XDG_DATA_HOME/jit/trust.jsonl`, else `~/.local/share/jit/trust.jsonl`: one JSON object a line, approvals and
-//! revocations in the order they were given. A name may have several approved texts, because branches differ.
+//! A command that comes with a repository runs only after this user approved its exact text on this machine.
+//! Approvals are in `$XDG_DATA_HOME/jit/trust.jsonl`, or else in `~/.local/share/jit/trust.jsonl`. The file has one
+//! JSON object a line: approvals and revocations in order. A name may have several approved texts, because branches
+//! differ.
 //!
-//! Invariants:
-//! - an approval is for one repository, one kind, one name and one text; any other text is not trusted;
-//! - the file and its folder are the user's own, private, and no symbolic links, or nothing is trusted and nothing
-//!   written;
-//! - a line is there whole or does not count: it is added with one write under a kernel lock on the file, which is
-//!   never deleted; an unfinished last line is cut before the next one is added;
-//! - a damaged line refuses everything, because it may have been a revocation.
+//! What must hold:
 //!
-//! Limitations: a repository is known by where it is. The text is approved, not the files that it runs.
+//! - An approval is for one repository, one kind, one name and one text. Any other text is not trusted.
+//! - The file and its folder belong to the user, are private, and are no symbolic links. Otherwise no command is
+//!   trusted and nothing is written.
+//! - A line counts only if it is complete. It is added with one write under a kernel lock on the file, which is never
+//!   deleted. An incomplete last line is cut before the next one is added.
+//! - A damaged line makes every check fail, because it may have been a revocation.
+//!
+//! Limitations: a repository is identified by its path. The text of a command is approved, not the files that it
+//! runs.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -34,16 +37,16 @@ use crate::api::trust::{Kind, Need};
 use crate::context::Context;
 use crate::identity::data_folder;
 
-/// Longest text that can be approved, in bytes.
+/// Maximum length in bytes of a text that can be approved.
 pub const MAX_TEXT: usize = 64 << 10;
 const MAX_FILE: u64 = 32 << 20;
 
-/// How it came to be approved.
+/// The way of an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum How {
     #[serde(rename = "jit trust")]
     Asked,
-    /// The user wrote it, with a command on this machine.
+    /// The user defined the command on this machine.
     #[serde(rename = "defined here")]
     DefinedHere,
 }
@@ -51,7 +54,7 @@ pub enum How {
 /// An approved text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Approval {
-    /// The git folder that all worktrees share, or the folder that stands for it without git.
+    /// The git folder that all worktrees share; without git, the control folder.
     pub repository: String,
     pub kind: Kind,
     pub name: String,
@@ -70,14 +73,14 @@ enum Line {
         repository: String,
         kind: Kind,
         name: String,
-        /// Absent: every text of that name.
+        /// Absent means every text of that name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sha256: Option<String>,
         revoked_at: Wall,
     },
 }
 
-/// What this user approved on this machine.
+/// The commands that this user approved on this machine.
 #[derive(Debug)]
 pub struct Trust {
     path: PathBuf,
@@ -85,7 +88,7 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// Reads what was approved, from where the environment says. Nothing is created.
+    /// Reads the approvals from the folder that the environment names. Creates nothing.
     pub fn open(var: impl Fn(&str) -> Option<OsString>) -> Outcome<Self> {
         let Some(folder) = data_folder(var) else {
             let message = "cannot find out which commands are trusted: neither XDG_DATA_HOME nor HOME is set to an \
@@ -102,12 +105,12 @@ impl Trust {
         Ok(trust)
     }
 
-    /// The file.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether the user approved that very text.
+    /// Whether the user approved exactly this text.
     pub fn is_trusted(&self, repository: &Path, kind: Kind, name: &str, text: &str) -> bool {
         let (repository, sha256) = (repository_name(repository), sha256(text));
         self.approvals.iter().any(|one| {
@@ -115,7 +118,7 @@ impl Trust {
         })
     }
 
-    /// A refusal that shows the text, unless the user approved it.
+    /// Refuses with the text in the message, unless the user approved it.
     pub fn require(&self, repository: &Path, kind: Kind, name: &str, text: &str) -> Outcome<()> {
         if self.is_trusted(repository, kind, name, text) {
             return Ok(());
@@ -123,7 +126,7 @@ impl Trust {
         Err(Box::new(not_trusted(kind, name, text)))
     }
 
-    /// Remembers that the user approved that text. Approving it again writes nothing.
+    /// Records that the user approved this text. A second approval writes nothing.
     pub fn approve(
         &mut self,
         repository: &Path,
@@ -156,7 +159,7 @@ impl Trust {
         Ok(())
     }
 
-    /// Forgets the approval of that text, or of every text of that name. Says how many there were.
+    /// Revokes the approval of this text, or of every text of that name. Returns how many there were.
     pub fn revoke(
         &mut self,
         repository: &Path,
@@ -182,7 +185,7 @@ impl Trust {
         Ok(count)
     }
 
-    /// What is approved for a repository, in the order of approval.
+    /// Returns the approvals for a repository, in the order of approval.
     pub fn list(&self, repository: &Path) -> impl Iterator<Item = &Approval> {
         let repository = repository_name(repository);
         self.approvals
@@ -204,7 +207,7 @@ impl Trust {
         Ok(())
     }
 
-    /// Folds the file anew. Gives where its last whole line ends.
+    /// Reads the file again. Returns the end of its last complete line.
     fn fold_file(&mut self, file: &mut File) -> Outcome<u64> {
         let mut bytes = Vec::new();
         let read = file
@@ -234,7 +237,7 @@ impl Trust {
         Ok(u64::try_from(end).unwrap_or(u64::MAX))
     }
 
-    /// Adds a line, decided by what the file says while nobody else can change it.
+    /// Adds a line that is decided from the content of the file, under its lock.
     fn change(&mut self, line: impl FnOnce(&Self) -> Option<Line>) -> Outcome<()> {
         let failed = |path: &Path| {
             let path = path.to_owned();
@@ -285,7 +288,7 @@ impl Trust {
 }
 
 fn open(path: &Path, writable: bool) -> io::Result<File> {
-    // Not to wait for a pipe that has no writer.
+    // Opening must not block on a pipe without a writer.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let file = OpenOptions::new()
         .read(true)
@@ -302,7 +305,7 @@ fn open(path: &Path, writable: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// What others can write says nothing about what this user approved.
+/// Refuses a file or folder that other users own or can write.
 fn check_owner(meta: &fs::Metadata, what: &str) -> io::Result<()> {
     if meta.uid() != rustix::process::geteuid().as_raw() {
         return Err(io::Error::other(format!("{what} belongs to another user")));
@@ -347,7 +350,8 @@ fn start_again(path: &Path) -> String {
     format!("rm {:?}, then approve again: jit trust", path)
 }
 
-/// Two paths never have the same name: one that is not UTF-8 is written in hex, and no path begins like that.
+/// Returns a unique name of a path. A path that is not UTF-8 is written in hex, with a prefix that no path begins
+/// with.
 fn repository_name(path: &Path) -> String {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     match path.to_str() {
@@ -364,7 +368,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// That command is not trusted. Shows all of it: nobody can approve what they have not seen.
+/// Returns the refusal for an untrusted command. It shows the whole text, because a user must see what they approve.
 pub fn not_trusted(kind: Kind, name: &str, text: &str) -> Refusal {
     let message = format!(
         "{} {name} comes with the repository, and you have not approved its command on this machine:{}",
@@ -381,8 +385,8 @@ pub fn not_trusted(kind: Kind, name: &str, text: &str) -> Refusal {
         ]))
 }
 
-/// The text of a command within a message: one of several lines cannot pass for the message's own, and what nobody can see
-/// is written out. That joiners hold emoji together elsewhere is no reason here: it is the exact text that is approved.
+/// Formats the text of a command inside a message. The lines of a text cannot look like lines of the message, and
+/// invisible characters are escaped. Joiners are escaped even inside emoji, because the exact text is approved.
 pub fn set_apart(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -399,7 +403,7 @@ pub fn set_apart(text: &str) -> String {
     }
 }
 
-/// These commands are not trusted. Shows all of each.
+/// Returns the refusal for several untrusted commands. It shows the whole text of each.
 pub fn none_trusted(needs: &[Need]) -> Refusal {
     let mut message = "you have not approved these commands on this machine:".to_owned();
     for need in needs {
@@ -415,7 +419,7 @@ pub fn none_trusted(needs: &[Need]) -> Refusal {
     Refusal::new(Code::NotTrusted, message).details(Details::Candidates(names))
 }
 
-/// What approvals are given for: the folder that all worktrees share.
+/// Returns the folder that identifies the repository in approvals: the one that all worktrees share.
 pub(crate) fn repository(cx: &Context) -> PathBuf {
     let shared = cx.place.common_dir.as_ref();
     shared.unwrap_or(&cx.place.control_dir).clone()
@@ -425,13 +429,13 @@ pub(crate) fn approvals() -> Outcome<Trust> {
     Trust::open(|name| std::env::var_os(name))
 }
 
-/// Whether whoever acts may approve commands.
+/// Whether the caller may approve commands.
 pub(crate) fn may_trust(cx: &Context) -> bool {
     let own_file = cx.place.local_jit.as_ref().map(|jit| jit.join("config.toml"));
     crate::context::calling_agent::asking_agent(cx).is_none() || cx.config.may_trust(own_file.as_deref())
 }
 
-/// A refusal, if whoever acts may not approve commands.
+/// Refuses if the caller may not approve commands.
 pub fn require_may_trust(cx: &Context) -> Outcome<()> {
     let agent = match crate::context::calling_agent::asking_agent(cx) {
         Some(agent) if !may_trust(cx) => agent,

@@ -1,14 +1,15 @@
-//! The coordinator of a workflow (G11, G12, G13): looks, asks [`Look::next`](coordinate::Look::next) what to do, does
-//! it, looks again.
+//! The coordinator of a workflow (G11, G12, G13). It takes a snapshot, asks
+//! [`CoordinatorInput::next`](jit_core::coordinator::CoordinatorInput::next) for the next steps, performs them, and
+//! repeats.
 //!
 //! What must hold:
 //!
-//! - it knows nothing that is not in the log, in the plan or in the files of attempts: one that is killed anywhere is
-//!   followed by another that goes on, and neither does anything twice;
-//! - one workflow has one coordinator: a kernel lock says that it lives, a lease in the log says it to everybody else;
-//! - it never waits for one unit while another could go on: what takes long is done beside, one thing at a time for each
-//!   unit, and one landing at a time;
-//! - agents do not need it: it can end, and they go on.
+//! - It knows nothing that is not in the log, in the plan or in the files of attempts. If it is killed at any point,
+//!   the next coordinator continues, and no step is done twice.
+//! - One workflow has one coordinator. A kernel lock proves that it lives; a lease in the log shows it to others.
+//! - It never waits for one unit while another could continue. Long steps run in threads: one step at a time for each
+//!   unit, and one landing at a time.
+//! - Agents do not depend on it: they keep running after it ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, TryLockError};
@@ -43,23 +44,23 @@ use crate::workflows::service::in_the_way;
 use crate::workflows::snapshot::{Sight, Situation, Troubles};
 use crate::worktree_identity::identity::Need;
 
-/// Between two looks when nothing calls.
+/// Pause between two snapshots if no thread reports.
 const TICK: Duration = Duration::from_millis(200);
-/// The leadership is renewed this often; it is written down only when half of it is gone.
+/// Interval for renewing the leadership. The renewal is written to the log only when half of the time is over.
 const RENEW: Duration = Duration::from_secs(10);
 
-/// How long that lock is tried.
+/// Maximum time to wait for the kernel lock.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// How long a shim that was just started is left alone.
+/// Pause after starting a shim, before the next look at it.
 const ON_ITS_WAY: Duration = Duration::from_millis(20);
-/// After so many looks in a row that saw nothing, a second apart, it ends.
+/// The coordinator ends after this many failed snapshots in a row, one second apart.
 const BLIND: u32 = 60;
 
-/// What is told to whoever watches.
+/// A message to the watcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told {
-    /// Something was done about a unit, or happened to it.
+    /// A step for a unit was done, or its state changed.
     Unit {
         unit: UnitId,
         text: String,
@@ -69,60 +70,61 @@ pub enum Told {
     Warning(String),
 }
 
-/// Who watches, and may want it to end.
+/// The caller that watches the coordinator, and may end it.
 pub trait Watcher {
     fn told(&mut self, told: &Told);
 
-    /// Called at every look. `false` ends the coordinator; agents go on.
+    /// Called at every snapshot. `false` ends the coordinator; agents keep running.
     fn go_on(&mut self) -> bool;
 
-    /// While it ends: what is being done beside is not waited for any longer. It is done again by whoever comes next.
+    /// Called while the coordinator ends. `true`: do not wait for the running threads. The next coordinator repeats
+    /// their steps.
     fn hurry(&mut self) -> bool {
         false
     }
 }
 
-/// Something that was done beside.
+/// A step that a thread finished.
 struct Done {
     step: NextStep,
     units: Vec<UnitId>,
     outcome: Result<Came, Box<Refusal>>,
 }
 
-/// What came of it.
+/// The result of a step.
 #[derive(Default)]
 struct Came {
     told: Vec<Told>,
-    /// Those of the units for which it could not be done.
+    /// Units for which the step was refused.
     refused: Vec<(UnitId, Refusal)>,
 }
 
-/// One coordinator, at work.
+/// A running coordinator.
 pub struct Coordinator<'a> {
     cx: &'a Context,
     options: Options,
     id: WorkflowId,
     plan: Plan,
-    /// That this process lives.
+    /// The kernel lock that proves that this process lives.
     _alive: File,
     busy: BTreeSet<UnitId>,
     landing: bool,
     troubles: Troubles,
-    /// What need not be read again.
+    /// Cache of the previous snapshot.
     sight: Sight,
     renewed: Instant,
     kept: Instant,
-    /// So often in a row it could not be seen how things stand.
+    /// Number of failed snapshots in a row.
     blind: u32,
-    /// The state in which each unit was last told.
+    /// The last reported state of each unit.
     known: BTreeMap<UnitId, String>,
     alerted: Vec<Purse>,
-    /// What was last told of each that waits: a unit, an account, or the day.
+    /// The last reported reason for each wait: of a unit, an account, or the day.
     waits: BTreeMap<String, String>,
     touched: Touched,
-    /// Whom each unit was said to wait for, until it begins.
+    /// The units or agents that each unit was reported to wait for, until it starts.
     stopped_by: BTreeMap<UnitId, BTreeSet<String>>,
-    /// Tells people elsewhere, if anybody is to be told.
+    /// Sends notifications, if any are configured.
     notifier: Option<Notifier>,
     inbox: (mpsc::Sender<Done>, mpsc::Receiver<Done>),
 }
@@ -135,7 +137,7 @@ impl std::fmt::Debug for Coordinator<'_> {
     }
 }
 
-/// The kernel lock of a workflow's coordinator; `None` while another one lives.
+/// Acquires the kernel lock of a workflow's coordinator; `None` while another coordinator lives.
 fn live(folder: &Path) -> Outcome<Option<File>> {
     let path = folder.join(LOCK);
     let io = |e: std::io::Error| io_refusal("lock", &path, &e);
@@ -144,7 +146,7 @@ fn live(folder: &Path) -> Outcome<Option<File>> {
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(Some(file)),
-            // Who only looks whether somebody leads has it for a moment.
+            // A process that only checks for a coordinator holds the lock for a moment.
             Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => std::thread::sleep(ON_ITS_WAY),
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(e)) => return Err(io(e)),
@@ -153,7 +155,7 @@ fn live(folder: &Path) -> Outcome<Option<File>> {
 }
 
 impl<'a> Coordinator<'a> {
-    /// Takes the leadership of a workflow.
+    /// Acquires the leadership of a workflow.
     pub fn of(cx: &'a Context, options: Options, id: &WorkflowId) -> Outcome<Self> {
         let workflow = crate::plans::lookup::find_workflow(cx, Some(id.as_str()))?;
         let Some(alive) = live(&crate::plans::lookup::workflow_folder(cx, id))? else {
@@ -166,7 +168,7 @@ impl<'a> Coordinator<'a> {
             ));
         };
         let plan = crate::plans::lookup::load_plan(cx, &workflow)?;
-        // Whoever led it before has lost the kernel's lock, so it is dead.
+        // The previous coordinator has lost the kernel lock, so it is dead.
         crate::workflows::service::lead_workflow(cx, id, true)?;
         Ok(Self {
             cx,
@@ -194,7 +196,7 @@ impl<'a> Coordinator<'a> {
         })
     }
 
-    /// Works it off. Ends when the workflow has, or when the watcher wants it to.
+    /// Runs the workflow until it ends, or until the watcher ends the coordinator.
     pub fn run(mut self, watcher: &mut dyn Watcher) -> Outcome<Workflow> {
         let ended = self.work_off(watcher);
         self.notify_end(ended.as_ref().ok(), watcher);
@@ -205,7 +207,8 @@ impl<'a> Coordinator<'a> {
         let limits = crate::workflows::snapshot::limits(self.cx, &self.plan, &self.id);
         loop {
             if !watcher.go_on() {
-                // At once, though what has begun is finished: nobody else leads it as long as this process lives.
+                // Releases the lease at once, and finishes the steps that have started: no other process can lead
+                // while this one lives.
                 crate::workflows::service::leave_workflow(self.cx, &self.id)?;
                 while !self.busy.is_empty() && !watcher.hurry() {
                     self.rest(TICK, watcher);
@@ -236,7 +239,7 @@ impl<'a> Coordinator<'a> {
                     break;
                 }
                 match step {
-                    // Nothing is left that could go on by itself.
+                    // No step can continue without a person.
                     NextStep::Wait { why, .. } if self.busy.is_empty() && is_up_to_people(&why) => {
                         self.tell_waiting(&why, &at, watcher);
                         crate::workflows::service::leave_workflow(self.cx, &self.id)?;
@@ -262,7 +265,7 @@ impl<'a> Coordinator<'a> {
         }
     }
 
-    /// Waits for what is done beside, or for a while.
+    /// Waits until a thread reports, or until the time is over.
     fn rest(&mut self, wait: Duration, watcher: &mut dyn Watcher) {
         if let Ok(done) = self.inbox.1.recv_timeout(wait) {
             self.hear(done, watcher);
@@ -279,7 +282,8 @@ impl<'a> Coordinator<'a> {
         }
     }
 
-    /// Keeps the leadership. One that cannot be kept is told; it is lost only to somebody who has the kernel's lock.
+    /// Renews the leadership. A failure is reported as a warning: only a process with the kernel lock can acquire the
+    /// leadership.
     fn renew_leadership(&mut self, watcher: &mut dyn Watcher) {
         if self.renewed.elapsed() < RENEW {
             return;
@@ -290,7 +294,7 @@ impl<'a> Coordinator<'a> {
         self.renewed = Instant::now();
     }
 
-    /// Claims of units in which no agent runs are nobody else's to keep.
+    /// Renews the claims of units without a running agent: no other process renews them.
     fn keep_claims(&mut self, at: &Situation, watcher: &mut dyn Watcher) {
         if self.kept.elapsed() < RENEW {
             return;
@@ -307,7 +311,7 @@ impl<'a> Coordinator<'a> {
         }
     }
 
-    /// How everything stands. What cannot be read or written for a moment is no reason to end.
+    /// Takes a snapshot. A temporary read or write failure does not end the coordinator.
     fn look(&mut self, watcher: &mut dyn Watcher) -> Outcome<Option<Situation>> {
         let looked = crate::workflows::snapshot::situation(
             self.cx,
@@ -355,7 +359,7 @@ impl<'a> Coordinator<'a> {
                     self.note_trouble(std::slice::from_ref(unit), &done.step, refusal, watcher);
                 }
             }
-            // Somebody else is at it.
+            // Another process is settling the unit.
             Err(refusal) if refusal.code == Code::Busy && matches!(done.step, NextStep::Settle(_)) => {}
             Err(refusal) => self.note_trouble(&done.units, &done.step, &refusal, watcher),
         }
@@ -388,7 +392,7 @@ impl<'a> Coordinator<'a> {
                 });
             }
             let times = match task {
-                // Nothing depends on it, and by waiting it gets no better: a person is told.
+                // No other step depends on it, and a retry would not help: it is left to a person.
                 StepKind::Clean if refusal.code != Code::Busy => u32::MAX,
                 _ => before.map_or(0, |before| before.times).saturating_add(1),
             };
@@ -401,7 +405,7 @@ impl<'a> Coordinator<'a> {
         }
     }
 
-    /// Does a step, or begins it beside. Says whether anything was done.
+    /// Performs a step, or starts it in a thread. Returns whether anything was done.
     fn take(&mut self, step: NextStep, at: &Situation, watcher: &mut dyn Watcher) -> bool {
         let units: Vec<UnitId> = match &step {
             NextStep::Land(units) => units
@@ -431,7 +435,7 @@ impl<'a> Coordinator<'a> {
             return false;
         }
         match &step {
-            // What may take long.
+            // Steps that may take long.
             NextStep::Create(_)
             | NextStep::Launch(_)
             | NextStep::Running(_)
@@ -455,7 +459,7 @@ impl<'a> Coordinator<'a> {
                 let spawned = std::thread::Builder::new().name(name).spawn(move || {
                     let outcome = crate::opening::open(&options, Need::Write)
                         .and_then(|cx| work.perform(&cx, &of_step, &beside));
-                    // Nobody listens when the coordinator has ended.
+                    // The receiver is gone if the coordinator has ended.
                     let _ = inbox.send(Done {
                         step: of_step,
                         units: beside,
@@ -470,7 +474,7 @@ impl<'a> Coordinator<'a> {
                     let refusal = Refusal::new(Code::Io, format!("cannot start a thread: {e}"));
                     self.note_trouble(&units, &step, &refusal, watcher);
                 }
-                // What came of it will be heard.
+                // The thread will report the result.
                 false
             }
             _ => {
@@ -480,7 +484,7 @@ impl<'a> Coordinator<'a> {
                         self.forget_trouble(&units, &step);
                         true
                     }
-                    // It was parked since it was looked at: it is waited for at the next look.
+                    // The account was parked since the snapshot: the next snapshot waits for it.
                     Err(refusal) if refusal.code == Code::Parked => false,
                     Err(refusal) => {
                         self.note_trouble(&units, &step, &refusal, watcher);
@@ -495,7 +499,7 @@ impl<'a> Coordinator<'a> {
         self.plan.units.iter().find(|unit| unit.id == id.as_str())
     }
 
-    /// What takes no time.
+    /// Performs a step that takes no time.
     fn at_once(&self, step: &NextStep) -> Outcome<()> {
         let unit = |id: &UnitId| -> Outcome<Unit> { crate::units::service::load_unit(self.cx, id) };
         match step {
@@ -517,12 +521,12 @@ impl<'a> Coordinator<'a> {
                 crate::attempts::dispatch::stop_attempt(self.cx, &unit(id)?, why)
             }
             NextStep::GiveBack(id) => crate::attempts::dispatch::give_back_claim(self.cx, &unit(id)?),
-            // Done beside, or not at all.
+            // These steps run in a thread, or need no action.
             _ => Ok(()),
         }
     }
 
-    /// Tells people elsewhere what they want to know and do not yet.
+    /// Sends the notifications that were not sent yet.
     fn notify(
         &mut self,
         at: &Situation,
@@ -545,7 +549,7 @@ impl<'a> Coordinator<'a> {
                 .iter()
                 .find(|member| Some(&member.id) == notice.unit.as_ref());
             let unit = unit.and_then(|member| member.unit.as_ref());
-            // What an agent was not allowed to do takes a person to allow.
+            // A denied permission needs a person.
             if notice.class == "failed"
                 && notifier.wants("needs_person", &notice.id)
                 && let Some(denials @ 1..) = unit.map(|unit| crate::notify::service::denials(self.cx, unit))
@@ -563,7 +567,7 @@ impl<'a> Coordinator<'a> {
         }
     }
 
-    /// The last that is told.
+    /// Sends the last notifications.
     fn notify_end(&mut self, workflow: Option<&Workflow>, watcher: &mut dyn Watcher) {
         let Some(mut notifier) = self.notifier.take() else {
             return;
@@ -576,7 +580,7 @@ impl<'a> Coordinator<'a> {
             limits: &limits,
         };
         if let Some(workflow) = workflow.filter(|workflow| workflow.is_over()) {
-            // What happened since the last look.
+            // Events since the last snapshot.
             let at = crate::workflows::snapshot::situation(
                 self.cx,
                 &self.id,
@@ -612,7 +616,7 @@ impl<'a> Coordinator<'a> {
         )));
     }
 
-    /// What is waited for is told when it is another thing than was told last, and not at every look.
+    /// Reports the reason of a wait when it changes, not at every snapshot.
     fn tell_waiting(&mut self, why: &[Awaited], at: &Situation, watcher: &mut dyn Watcher) {
         for one in why {
             let (of, told) = match one {
@@ -640,7 +644,7 @@ impl<'a> Coordinator<'a> {
                     let text = format!("the account {account} was refused: nobody is started on it {until}");
                     (format!("account {account}"), Told::All(text))
                 }
-                // Told when it is seen, though others go on meanwhile.
+                // Reported by `tell_collisions`, even while other units continue.
                 Awaited::Collision { .. } => continue,
                 Awaited::Agent(_) | Awaited::Again(_) | Awaited::Stagger => continue,
             };
@@ -654,7 +658,7 @@ impl<'a> Coordinator<'a> {
         }
     }
 
-    /// Whom a unit waits for is told once for each, until it begins, though what the other one touches may change.
+    /// Reports each unit that another one waits for once, until that one starts, even if the touched paths change.
     fn tell_collisions(&mut self, at: &Situation, limits: &CoordinatorLimits, watcher: &mut dyn Watcher) {
         for member in &at.members {
             let begun = |unit: &Unit| matches!(unit.state, Phase::Dispatched | Phase::Running);
@@ -698,7 +702,7 @@ fn is_up_to_people(why: &[Awaited]) -> bool {
     !why.is_empty() && why.iter().all(|one| matches!(one, Awaited::Person(..)))
 }
 
-/// What is being tried, for people.
+/// The failed step, as text for people.
 fn word(task: StepKind) -> &'static str {
     match task {
         StepKind::Create => "its worktree cannot be made",
@@ -714,7 +718,7 @@ fn word(task: StepKind) -> &'static str {
     }
 }
 
-/// How a unit stands, in one line for people.
+/// The state of a unit in one line, for people.
 pub fn in_words(unit: &Unit) -> String {
     let failed = unit
         .error
@@ -734,7 +738,7 @@ pub fn in_words(unit: &Unit) -> String {
     )
 }
 
-/// What a person does about a unit that waits for one.
+/// The commands for a person if a unit waits for one.
 pub fn for_a_person(unit: &Unit) -> Option<String> {
     let (id, path) = (&unit.id, shell_word(&unit.worktree_path));
     let give_up = format!("or give it up: jit worktree abandon {id} --reason <why>");
@@ -763,7 +767,7 @@ pub fn for_a_person(unit: &Unit) -> Option<String> {
     })
 }
 
-/// Where a unit is; of one that is over, how it ended.
+/// The state of a unit; for an ended unit, how it ended.
 pub fn in_a_word(unit: &Unit) -> String {
     let end = match (unit.state, unit.merge_status, &unit.abandoned) {
         (Phase::Idle, MergeStatus::Merged, _) => " (landed)",
@@ -774,7 +778,7 @@ pub fn in_a_word(unit: &Unit) -> String {
     format!("{}{end}", unit.state)
 }
 
-/// What a thread beside needs to know.
+/// The data for a step in a thread.
 struct Work {
     pub(crate) plan: Option<PlanUnit>,
     pub(crate) target: String,
@@ -795,11 +799,11 @@ impl Work {
                 )?;
                 Ok(Came::default())
             }
-            // Both follow from the files of the attempt.
+            // Both steps follow from the files of the attempt.
             NextStep::Launch(id) | NextStep::Running(id) => {
                 let before = crate::units::service::load_unit(cx, id)?.state;
                 if crate::attempts::outcome::settle(cx, id, Starting::Allowed)?.state == before {
-                    // It is on its way: to look at once again would only keep it from coming.
+                    // The shim is starting: another look at once would only slow it down.
                     std::thread::sleep(ON_ITS_WAY);
                 }
                 Ok(Came::default())
@@ -841,7 +845,7 @@ impl Work {
         let Reply::Merge(report) = answer.reply else {
             return Ok(Came::default());
         };
-        // One that cannot go now is trouble; conflicts and failed checks are in its state.
+        // A unit that cannot land now counts as a failed step. Conflicts and failed checks are in its state.
         let refused = report.units.iter().filter(|one| one.verdict.is_refused());
         let refused = refused.filter_map(|one| {
             let message = one

@@ -1,6 +1,6 @@
-//! TODO header
+//! Crash points for tests.
 
-/// Ends this process here, as a power cut would, when a test asks for it. Not in what is shipped.
+/// Kills this process like a power cut if a test requests it at this point. Not part of release builds.
 pub(crate) fn step(_name: &str) {
     #[cfg(debug_assertions)]
     if std::env::var_os("JIT_TEST_DIE_AT").is_some_and(|at| at == _name) {

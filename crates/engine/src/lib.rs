@@ -1,6 +1,7 @@
-//! What `jit` does to the world: files, git, clocks and processes. It decides nothing and prints nothing.
+//! The engine: performs requests with files, git, clocks and processes. It decides nothing and prints nothing.
 //!
-//! `request` says what can be asked, `app` carries it out, `store` keeps what was decided.
+//! `api` defines requests and replies. `handle` dispatches a request to its room. `context` holds the data that every
+//! room needs. `write_path` is the only way into the log.
 
 pub mod api;
 pub mod approvals;

@@ -1,4 +1,7 @@
-//! TODO header
+//! Opens a [`Context`]: finds the place, opens the store, and loads the identity of the worktree.
+//!
+//! What must hold: without `.jit/` and without a control plane, opening is refused. In a fresh clone with `.jit/`, the
+//! control plane is created at first use.
 
 use std::io;
 use std::path::Path;
@@ -16,7 +19,7 @@ use crate::refusals::refuse;
 use crate::replica::Replica;
 use crate::worktree_identity::identity::{self, Need};
 
-/// For a command that works on the store; `need` tells whether it writes.
+/// Opens the context for a command that uses the store. `need` says whether it writes.
 pub fn open(options: &Options, need: Need) -> Outcome<Context> {
     within(Surroundings::find(options)?, options, need)
 }
@@ -41,7 +44,7 @@ pub fn within(surroundings: Surroundings, options: &Options, need: Need) -> Outc
     let store = match open_store() {
         Ok(store) => store,
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            // A fresh clone of a repository that uses jit: the shared plane is made at first use.
+            // A fresh clone of a repository that uses jit: the control plane is created at first use.
             if !place.local_jit.as_deref().is_some_and(Path::is_dir) {
                 return Err(not_initialized(&place));
             }

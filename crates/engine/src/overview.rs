@@ -1,4 +1,6 @@
-//! TODO header
+//! The overview: active leases, ready issues, everything that needs a person, unpushed targets and parked accounts.
+//!
+//! Limitations: at most five ready issues are shown.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +21,7 @@ use crate::issues::issue_lists::{Closed, Rivals, lease_on, leases, waits_for};
 use crate::landing::{Repo, unpushed_targets as unpushed};
 use crate::refusals::{refuse, stopped};
 
-/// Who does what, what can be taken, and what needs a person.
+/// Returns the overview for `jit status`.
 pub(crate) fn status(cx: &Context) -> Outcome<Answer> {
     const SHOWN: usize = 5;
     let view = crate::write_path::view(cx)?;
@@ -28,7 +30,7 @@ pub(crate) fn status(cx: &Context) -> Outcome<Answer> {
     let leases = leases(&view)?;
     let mut counts = Counts::default();
     let mut closed = Closed::default();
-    // Open ones that somebody may have to look after.
+    // Open issues that may need a person.
     let mut open: Vec<Issue> = Vec::new();
     let each = &mut |key: &str, issue: Packed<'_>| {
         closed.note(key, issue.state);
@@ -151,7 +153,7 @@ pub(crate) fn status(cx: &Context) -> Outcome<Answer> {
     crate::write_path::read_answer(cx, &view, Reply::Status(Box::new(status)))
 }
 
-/// Targets of landings that others have not got.
+/// Returns targets with landings that are not pushed.
 pub(crate) fn unpushed(cx: &Context, view: &View) -> Vec<Unpushed> {
     let Some(common) = &cx.place.common_dir else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Short ways to a [`Refusal`].
+//! Short constructors for a [`Refusal`].
 
 use std::io;
 use std::path::Path;
@@ -11,7 +11,7 @@ pub fn refuse(code: Code, message: impl ToString) -> Box<Refusal> {
     Box::new(Refusal::new(code, message.to_string()))
 }
 
-/// Why something was not decided, as a refusal.
+/// Converts a stopped decision into a refusal.
 pub fn stopped(stop: Stop) -> Box<Refusal> {
     match stop {
         Stop::Refused(refusal) => refusal,
@@ -19,7 +19,7 @@ pub fn stopped(stop: Stop) -> Box<Refusal> {
     }
 }
 
-/// The first few of many.
+/// Returns the first ids of a list, and the number of the others.
 pub(crate) fn listed(ids: &[String]) -> String {
     const SHOWN: usize = 10;
     let more = if ids.len() > SHOWN {
@@ -30,7 +30,7 @@ pub(crate) fn listed(ids: &[String]) -> String {
     format!("{}{more}", ids[..ids.len().min(SHOWN)].join(", "))
 }
 
-/// What git could not do is not the caller's mistake.
+/// A failure of git is an IO error, not a mistake of the caller.
 pub(crate) fn failed(error: GitError) -> Box<Refusal> {
     Box::new(Refusal::new(Code::Io, error.to_string()))
 }

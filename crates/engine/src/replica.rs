@@ -1,4 +1,7 @@
-//! The replica of all issues, in the control plane.
+//! The replica: the newest files of all issues, in the control plane.
+//!
+//! What must hold: a text is read only if it matches its digest. `issue.json` is written last, after the files it
+//! refers to.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -30,13 +33,13 @@ impl Replica {
         self.folder.join(id.as_str())
     }
 
-    /// Where a text is kept.
+    /// Returns the path of a text.
     pub fn text_path(&self, id: &IssueId, digest: &str) -> PathBuf {
         self.folder(id).join("texts").join(format!("{digest}.md"))
     }
 
-    /// Keeps texts under their digests, durable when this returns. A reader compares a text with its digest, so it does
-    /// not matter what is durable before that.
+    /// Stores texts under their digests; they are durable when this returns. A reader compares a text with its
+    /// digest, so the order of the writes does not matter.
     pub fn keep_texts(&self, texts: &[(&IssueId, &[u8])]) -> io::Result<()> {
         let mut changed: Vec<PathBuf> = Vec::new();
         for (id, text) in texts {
@@ -59,12 +62,13 @@ impl Replica {
         file::sync_all(&self.folder, &changed)
     }
 
-    /// Where it is kept which two texts one was made of.
+    /// Returns the path of the file that names the two parts of a merged text.
     fn parts_path(&self, id: &IssueId, digest: &str) -> PathBuf {
         self.text_path(id, &format!("{digest}.parts"))
     }
 
-    /// Keeps which two texts one was made of. Lost, a merge of them in git does not count as one of ours.
+    /// Records the two texts that a text was merged from. If this is lost, a merge of them in git does not count as
+    /// one of ours.
     pub fn keep_parts(&self, id: &IssueId, digest: &str, parts: [&str; 2]) -> io::Result<()> {
         file::make_dir_like_parent(&self.folder)?;
         file::make_dir_like_parent(&self.folder(id))?;
@@ -72,14 +76,15 @@ impl Replica {
         file::refresh(&self.parts_path(id, digest), parts.join("\n").as_bytes())
     }
 
-    /// The digests of the texts that one was made of; none if it was not, or nobody knows.
+    /// Returns the digests of the texts that a text was merged from; empty if it was not merged, or if that is not
+    /// known.
     pub fn parts(&self, id: &IssueId, digest: &str) -> io::Result<Vec<String>> {
         let parts = read(&self.parts_path(id, digest))?.unwrap_or_default();
         let parts = String::from_utf8_lossy(&parts);
         Ok(parts.lines().map(str::to_owned).collect())
     }
 
-    /// A text by its digest. What is there under that name but is something else does not count.
+    /// Returns a text by its digest. A file with other content is ignored.
     pub fn text(&self, id: &IssueId, digest: &str) -> io::Result<Option<Vec<u8>>> {
         for path in [self.text_path(id, digest), self.folder(id).join(DESCRIPTION)] {
             if let Some(text) = read(&path)?.filter(|text| text_digest(text) == digest) {
@@ -89,13 +94,13 @@ impl Replica {
         Ok(None)
     }
 
-    /// Every file of an issue as it is now; its text too, where it can be found.
+    /// Returns every file of an issue as it is now, with its description if that can be found.
     pub fn files(&self, table: &dyn Table, issue: &Issue) -> io::Result<Files> {
         let sheet = state::sheet(table, &issue.id).map_err(io::Error::other)?;
         let comments = state::comments(table, &issue.id).map_err(io::Error::other)?;
         let mut files = format::files(issue, &sheet, &comments);
         if sheet.deleted {
-            // A tombstone is all that is left of it.
+            // Only the tombstone remains of a deleted issue.
             files.truncate(1);
         } else if let Some(digest) = &issue.text
             && let Some(text) = self.text(&issue.id, digest)?
@@ -105,7 +110,7 @@ impl Replica {
         Ok(files)
     }
 
-    /// Whether the replica's folder of an issue is just this.
+    /// Whether the replica's folder of an issue has exactly these files.
     pub fn holds(&self, id: &IssueId, files: &[(&'static str, Vec<u8>)]) -> bool {
         let folder = self.folder(id);
         folder.symlink_metadata().is_ok_and(|meta| meta.is_dir())
@@ -116,7 +121,8 @@ impl Replica {
             })
     }
 
-    /// Removes what killed writers left among the texts, and says how many that were. Only while nobody writes.
+    /// Removes temporary files that killed writers left among the texts, and returns their number. Only under the
+    /// store's lock.
     pub fn sweep_texts(&self) -> usize {
         let mut swept = 0;
         for issue in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
@@ -135,7 +141,7 @@ impl Replica {
         swept
     }
 
-    /// Whether there is something to sweep.
+    /// Whether there are temporary files to remove.
     pub fn has_left_overs(&self) -> bool {
         let issues = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         issues
@@ -144,7 +150,7 @@ impl Replica {
             .any(|entry| entry.path().extension().is_some_and(|end| end == "tmp"))
     }
 
-    /// Brings the replica's folder of an issue up to date.
+    /// Updates the replica's folder of an issue.
     pub fn refresh(&self, id: &IssueId, files: &[(&'static str, Vec<u8>)]) -> io::Result<()> {
         file::make_dir_like_parent(&self.folder)?;
         let folder = self.folder(id);
@@ -153,7 +159,7 @@ impl Replica {
     }
 }
 
-/// What of an issue's files is there; what is no file, or too large to be one of ours, does not count.
+/// Reads one of an issue's files. A file that is too large or not a regular file counts as missing.
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match file::read_real(path, MAX_FILE) {
         Err(e)
@@ -168,7 +174,7 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Whether this is what [`file`] calls one of an issue's files while it is being written.
+/// Whether this is the name of a temporary file that [`file`] uses while it writes one of an issue's files.
 fn is_left_over(name: &str) -> bool {
     format::NAMES.into_iter().any(|of| {
         let middle = name.strip_prefix(of).and_then(|rest| rest.strip_suffix(".tmp"));
@@ -181,16 +187,16 @@ fn is_digits(text: &str) -> bool {
     text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// Makes a folder hold exactly these of an issue's files. What is as it should be is not touched, and other files stay.
+/// Makes a folder contain exactly these of an issue's files. Correct files are not touched, and other files stay.
 fn refresh(folder: &Path, files: &[(&'static str, Vec<u8>)]) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_name().to_str().is_some_and(is_left_over) {
-            // Whoever was writing it was killed; one writes at a time.
+            // Its writer was killed: there is only one writer at a time.
             let _ = fs::remove_file(entry.path());
         }
     }
-    // What `issue.json` speaks of is there before it.
+    // The files that `issue.json` refers to are written before it.
     for name in format::NAMES.into_iter().rev() {
         let path = folder.join(name);
         match files.iter().find(|(given, _)| *given == name) {
@@ -199,7 +205,7 @@ fn refresh(folder: &Path, files: &[(&'static str, Vec<u8>)]) -> io::Result<()> {
                 if !is_new && read(&path)?.as_deref() == Some(content) {
                     continue;
                 }
-                // Nobody looks at the others before `issue.json` is there.
+                // The other files are not read before `issue.json` exists.
                 if !is_new
                     || file::create_like_parent(&path)
                         .and_then(|file| (&file).write_all(content))

@@ -1,4 +1,4 @@
-//! Sessions: an agent says that it is at work, beats, and ends (F1, F7).
+//! Sessions: an agent starts a session, sends heartbeats, and ends it (F1, F7).
 
 use std::io;
 
@@ -25,10 +25,11 @@ use crate::heartbeats::{self as heartbeat, Beats, Heartbeat};
 use crate::identity::process_binding as sessions;
 use crate::refusals::refuse;
 
-/// The registry that other programs read.
+/// The registry for other programs.
 pub const SESSIONS: &str = "agent_sessions.json";
 
-/// Where the locks of a built-in type of agents count: developers write, the others look at everything.
+/// Returns the default lock scope for a built-in agent type. Developers write in one worktree; the others look at
+/// everything.
 fn default_scope(agent_type: &str) -> LockScope {
     match agent_type {
         "developer" => LockScope::Worktree,
@@ -113,7 +114,7 @@ pub(crate) fn seen(cx: &Context, session: &Session, beats: &mut Beats) -> Sessio
     SessionView::of(session, beat, now, cx.config.stale_after_ms())
 }
 
-/// A sign of life for a session's agent. Not in the log.
+/// Records a heartbeat for a session's agent. It is not in the log.
 fn beat_for(cx: &Context, session: &Session, process: Option<ProcessRef>) -> io::Result<()> {
     let process = match process {
         Some(process) => Some(process),
@@ -140,7 +141,7 @@ fn beat_for(cx: &Context, session: &Session, process: Option<ProcessRef>) -> io:
     )
 }
 
-/// The session that is named, or the caller's own.
+/// Returns the named session, or the caller's own.
 pub(crate) fn meant(cx: &Context, view: &View, named: Option<&SessionId>) -> Outcome<Session> {
     match named {
         Some(id) => state::session(&*view.table, id)
@@ -159,8 +160,8 @@ pub(crate) fn meant(cx: &Context, view: &View, named: Option<&SessionId>) -> Out
     }
 }
 
-/// A sign of life, and more time for what the session's agent holds. Others may pass on that it lives; what it holds
-/// is for itself to keep.
+/// Records a heartbeat, and renews the leases of the session's agent. Other agents may send the heartbeat, but only
+/// the session's own agent renews its leases.
 pub(crate) fn beat_session(cx: &Context, named: Option<&SessionId>) -> Outcome<Answer> {
     let view = crate::write_path::view(cx)?;
     let session = meant(cx, &view, named)?;
@@ -225,7 +226,7 @@ pub(crate) fn list_sessions(cx: &Context, all: bool) -> Outcome<Answer> {
     crate::write_path::read_answer(cx, &view, Reply::Sessions { sessions })
 }
 
-/// Sessions that were not ended and whose heart beats.
+/// Returns sessions that were not ended and have recent heartbeats.
 pub(crate) fn sessions_alive(cx: &Context, table: &dyn Table) -> Outcome<Vec<Session>> {
     let mut beats = Beats::new(&cx.place.control_dir);
     let mut sessions = state::sessions(table).map_err(|e| refuse(Code::Io, e))?;
@@ -249,7 +250,7 @@ pub(crate) fn show_session(cx: &Context, named: Option<&SessionId>) -> Outcome<A
     crate::write_path::read_answer(cx, &view, shown)
 }
 
-/// Takes what is over off the list: ended sessions, and stale ones whose process is gone.
+/// Removes ended sessions, and stale ones whose process is gone.
 pub(crate) fn prune_sessions(cx: &Context) -> Outcome<Answer> {
     let view = crate::write_path::view(cx)?;
     let mut beats = Beats::new(&cx.place.control_dir);
@@ -272,7 +273,7 @@ pub(crate) fn prune_sessions(cx: &Context) -> Outcome<Answer> {
     Ok(answer)
 }
 
-/// Brings the registry up to date after `lines`, under the store's lock.
+/// Updates the registry after `lines` were appended, under the store's lock.
 pub(crate) fn note_sessions(cx: &Context, lines: &[Stamped], table: &dyn Table) -> io::Result<()> {
     let touched = lines.iter().any(|line| {
         matches!(
@@ -296,7 +297,7 @@ fn write_sessions(cx: &Context, table: &dyn Table, sequence: u64) -> io::Result<
     file::replace_unsynced(&cx.place.control_dir.join(SESSIONS), &content)
 }
 
-/// The same where only hearts have beaten. Somebody else may write a newer one at this moment; theirs stays.
+/// Updates the registry after heartbeats only. If another process is writing a newer registry, that one stays.
 fn refresh_sessions(cx: &Context, view: &View) -> io::Result<()> {
     let guard = cx.store.hold_still(&cx.actor);
     let guard = guard.map_err(|refusal| io::Error::other(refusal.message))?;

@@ -2,11 +2,11 @@
 //!
 //! What must hold:
 //!
-//! - what is approved is what was shown: the registry is not read again in between;
-//! - a command that a person writes into the settings here (`jit config set`) is approved by that, as a gate is that they
-//!   define here; what came with the repository is not, though it be in the same file;
-//! - an agent approves nothing, however it asks, unless the user's own settings say so. That is a guard rail: an agent
-//!   that can run commands can also run others than `jit`.
+//! - The approved commands are exactly those that were shown: the registry is not read again in between.
+//! - A command that a person writes into the settings here (`jit config set`) is approved by that, like a gate that
+//!   they define here. A command that came with the repository is not approved, even in the same file.
+//! - An agent can never approve a command, unless the user's own settings allow it. This is a guard rail: an agent
+//!   that can run commands can also run programs other than `jit`.
 
 use jit_core::landing::path_rules::MergePolicy;
 use jit_core::model::time::Wall;
@@ -21,7 +21,8 @@ use crate::context::{Context, Surroundings, comes_with_repository, plain};
 use crate::gates::Registry;
 
 impl Surroundings {
-    /// A setting that whoever asks has written just now: what it would run is approved, unless an agent asks that may not.
+    /// Approves the commands of a setting that the caller has just written, unless the caller is an agent without
+    /// that right.
     pub fn approve_setting(&self, key: &str, value: &Value) -> Outcome<()> {
         let commands = commands_in(key, value);
         let own_file = self.place.local_jit.as_ref().map(|jit| jit.join("config.toml"));
@@ -40,7 +41,7 @@ impl Surroundings {
     }
 }
 
-/// What a setting would have run, under the names it is asked for by.
+/// Returns the commands that a setting would run, with the names used for approval.
 fn commands_in(key: &str, value: &Value) -> Vec<(Kind, String, String)> {
     let listed = |kind: Kind, name: &str| match value {
         Value::List(items) => items
@@ -104,7 +105,7 @@ pub(crate) fn revoke(cx: &Context) -> Outcome<Answer> {
     Ok(plain(cx, Reply::Revoked { revoked }))
 }
 
-/// Everything of a repository that needs to be trusted: its gates, and what the caller found elsewhere.
+/// Returns all commands of a repository that need approval: its gates, and those that the caller found elsewhere.
 pub fn needs(
     registry: &Registry,
     others: impl IntoIterator<Item = (Kind, String, String)>,
@@ -127,12 +128,13 @@ pub fn needs(
     needs
 }
 
-/// A program and its arguments as they are approved. Word for word: joined, two different ones could read the same.
+/// Returns a program and its arguments as text for approval. Each word is quoted: joined words of two different
+/// commands could look the same.
 pub(crate) fn words_as_text(words: &[String]) -> String {
     format!("{words:?}")
 }
 
-/// Settings about agents that came with the repository and need to be approved.
+/// Returns the agent settings that came with the repository and need approval.
 pub(crate) fn dispatch_commands(cx: &Context) -> Vec<(Kind, String, String)> {
     let set = cx.config.dispatching();
     let text = |key: &str| match key {
@@ -146,10 +148,10 @@ pub(crate) fn dispatch_commands(cx: &Context) -> Vec<(Kind, String, String)> {
         .collect()
 }
 
-/// The name under which checks of merged work are approved.
+/// The name for the approval of checks of merged work.
 pub const VALIDATE: &str = "merge.validate";
 
-/// Commands of merging that need to be approved, as this worktree has them.
+/// Returns the merge commands that need approval, as this worktree defines them.
 pub(crate) fn merge_commands(cx: &Context) -> Vec<(Kind, String, String)> {
     let merging = cx.config.merging();
     let rules = merging
@@ -163,15 +165,15 @@ pub(crate) fn merge_commands(cx: &Context) -> Vec<(Kind, String, String)> {
     rules.chain(checks).collect()
 }
 
-/// The name under which a rule's command is approved.
+/// Returns the name for the approval of a rule's command.
 pub fn rule_name(pattern: &str) -> String {
     format!("merge.resolve {pattern}")
 }
 
-/// The setting with the steps that make a worktree ready.
+/// The setting with the steps that provision a worktree.
 pub(crate) const PROVISION: &str = "worktree.provision";
 
-/// Command lines of the settings that came with the repository.
+/// Returns the command lines of settings that came with the repository.
 pub(crate) fn commands_of_settings(cx: &Context) -> Vec<(Kind, String, String)> {
     if !comes_with_repository(cx, PROVISION) {
         return Vec::new();
@@ -182,5 +184,5 @@ pub(crate) fn commands_of_settings(cx: &Context) -> Vec<(Kind, String, String)> 
         .collect()
 }
 
-/// The settings that came with the repository and decide what runs, or with which rights.
+/// Settings that decide which program runs or with which rights. They need approval if they came with the repository.
 pub(crate) const RISKY: &[&str] = &["dispatch.command", "dispatch.permission_mode"];

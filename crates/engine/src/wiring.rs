@@ -1,6 +1,6 @@
-//! Names the files beside the log, for the write path.
+//! Connects the write path with the files beside the log.
 //!
-//! Adding a file that follows from the log means adding one line here.
+//! To add a file that follows from the log, add one line here.
 
 use std::io;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::issues::sync::projection::publish_one;
 use crate::issues::sync::{self, texts};
 use crate::{file_locks, landing, sessions};
 
-/// The files of this repository, as the rooms keep them.
+/// The files of this repository, each written by its own room.
 #[derive(Debug)]
 pub struct Files;
 
@@ -60,7 +60,7 @@ impl Followers for Files {
     }
 }
 
-/// After an append: the files of the issues it touched, in the replica, and in this tree if `project`.
+/// After an append: updates the files of the changed issues in the replica, and in this tree if `project`.
 fn publish(cx: &Context, lines: &[Stamped], table: &dyn Table, project: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     match lock_files::mirror_lock_files(cx, lines, table) {

@@ -1,4 +1,12 @@
-//! TODO header
+//! The one write path from a command to a durable reply: decide, append, make durable, update the files beside the
+//! log.
+//!
+//! What must hold:
+//!
+//! - Every command that changes the log goes through `transact_as`.
+//! - A repeated request id returns the first reply. A warning is added if the granted lease has ended since.
+//! - If the outcome is unknown, the refusal carries the request id for the retry.
+//! - Files beside the log are written only through the followers, before and after the append.
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,20 +33,20 @@ use crate::context::Context;
 use crate::identity as agent;
 use crate::refusals::{refuse, stopped};
 
-/// What a command keeps in files.
+/// Options of a write: texts, files, waiting time and identity.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kept<'a> {
-    /// Long texts that its events name by their digests.
+    /// Long texts that the events refer to by digest.
     pub(crate) texts: &'a [Vec<u8>],
-    /// Texts that are known once its events are in the log.
+    /// Texts to remember once the events are in the log.
     pub(crate) met: &'a [(IssueId, Vec<u8>)],
-    /// Whether the issues it touches are written into this tree.
+    /// Whether the issues it changes are written into this tree.
     pub(crate) project: bool,
-    /// How long it waits for the lock, where it is done beside what was asked for and may be left for later.
+    /// Maximum wait for the lock, for a write that is secondary and may be done later.
     pub(crate) aside: Option<Duration>,
-    /// What it is decided by, where that is not what the settings say alone.
+    /// The policy for the decision, if it differs from the settings.
     pub(crate) policy: Option<&'a Policy>,
-    /// Whose lease it is done with, where the caller acts for the holder.
+    /// The holder of the lease, if the caller acts for the holder.
     pub(crate) actor: Option<&'a Actor>,
 }
 
@@ -55,7 +63,7 @@ impl Default for Kept<'_> {
     }
 }
 
-/// Retries `act` once after making the log, where `.jit/` is there but this machine has no log yet.
+/// Retries `act` once after creating the log, if `.jit/` exists but this machine has no log yet.
 pub(crate) fn with_log<T>(cx: &Context, act: &mut dyn FnMut() -> Outcome<T>) -> Outcome<T> {
     match act() {
         Err(refusal)
@@ -74,7 +82,7 @@ pub(crate) fn transact(cx: &Context, command: &Command) -> Outcome<Done> {
     transact_as(cx, cx.request.as_ref(), command, Kept::default())
 }
 
-/// `named` is the request id that the caller gave for exactly this command.
+/// Runs one command. `named` is the request id that the caller gave for exactly this command.
 pub(crate) fn transact_as(
     cx: &Context,
     named: Option<&RequestId>,
@@ -114,7 +122,7 @@ pub fn view(cx: &Context) -> Outcome<View> {
     cx.followers.foresee(cx, view_of_log(cx)?)
 }
 
-/// What the log says, whatever lock files say.
+/// Returns the view of the log alone, without lock files that are not in the log yet.
 pub(crate) fn view_of_log(cx: &Context) -> Outcome<View> {
     with_log(cx, &mut || cx.store.view())
 }
@@ -122,7 +130,7 @@ pub(crate) fn view_of_log(cx: &Context) -> Outcome<View> {
 pub(crate) fn carry_out(cx: &Context, command: &Command) -> Outcome<Answer> {
     let done = transact(cx, command)?;
     let past = match &done.reply {
-        // The answer of that time could be taken for a grant of today.
+        // The first reply could be mistaken for a current grant.
         Decided::Lease { lease, .. } if done.repeated && lease.held_by(&cx.actor) => {
             let current = done
                 .own
@@ -180,7 +188,7 @@ pub(crate) fn answer(cx: &Context, done: Done) -> Answer {
         Decided::Locks(leases) => Reply::Locks {
             locks: leases.iter().filter_map(LockView::of).collect(),
         },
-        // Asked for by handlers that know more, and answer themselves.
+        // The handlers of these commands build their own replies.
         Decided::Unit(_)
         | Decided::Workflow(_)
         | Decided::Led(_)
@@ -206,10 +214,10 @@ pub(crate) fn resolve(view: &View, text: &IssuePrefix) -> Outcome<Issue> {
     state::resolve(&*view.table, text).map_err(stopped)
 }
 
-/// Warnings about leases that are about to run out (B11).
+/// Warns about leases that expire soon (B11).
 pub(crate) fn soon_over(cx: &Context, own: &[Lease], now: &Now) -> Vec<String> {
     let pct = cx.config.lease_renewal_threshold_pct();
-    // Who said who it is on the command line has to say it again.
+    // A caller that used the flag must repeat it in the suggested command.
     let who = match cx.whoami.source {
         agent::Source::Flag => format!(" --agent-id {}", shell_word(cx.actor.agent_id.as_str())),
         _ => String::new(),
@@ -232,7 +240,7 @@ pub(crate) fn soon_over(cx: &Context, own: &[Lease], now: &Now) -> Vec<String> {
     .collect()
 }
 
-/// What stands in the way of an issue that is open, as lists show it.
+/// Returns the open dependencies of an open issue, as lists show them.
 pub(crate) fn waits_for(table: &dyn Table, issue: &Issue) -> Outcome<Vec<IssueId>> {
     if issue.state.is_closed() {
         return Ok(Vec::new());
@@ -255,12 +263,12 @@ pub(crate) fn carry_out_with(
     Ok(crate::write_path::answer(cx, done))
 }
 
-/// An issue with its long text, for the one who just changed it.
+/// Returns an issue with its description, for the caller that just changed it.
 pub(crate) fn described(cx: &Context, issue: Issue, own: &[Lease], now: &Now) -> IssueView {
     let text = issue.text.clone();
     let id = issue.id.clone();
     let lease = own.iter().find(|lease| lease.resource.issue() == Some(&id));
-    // It is done, also where this cannot be read any more.
+    // The change is done, even if this cannot be read any more.
     let blocked_by = match issue.depends_on.is_empty() {
         true => Ok(Vec::new()),
         false => crate::write_path::view_of_log(cx).and_then(|view| waits_for(&*view.table, &issue)),

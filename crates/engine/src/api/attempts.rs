@@ -1,4 +1,4 @@
-//! TODO header
+//! Requests that start an agent in a unit, or hand its work to another agent.
 
 use std::path::PathBuf;
 
@@ -10,41 +10,41 @@ use jit_store::Outcome;
 
 use crate::refusals::refuse;
 
-/// How a further attempt begins.
+/// How a further attempt starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Again {
-    /// With nothing but the prompt.
+    /// A new session that gets only the prompt.
     #[default]
     Fresh,
-    /// With all that the last attempt knew.
+    /// Resumes the session of the last attempt, with everything it knows.
     Resume,
-    /// The same, and the last attempt's session stays as it is.
+    /// Resumes a copy of that session. The session of the last attempt stays unchanged.
     Fork,
 }
 
-/// How an agent is to be started.
+/// Options for starting an agent.
 #[derive(Debug, Clone, Default)]
 pub struct DispatchAsk {
     /// Unit, issue, branch or path; none means the unit of this worktree.
     pub unit: Option<String>,
     pub run: Settings,
-    /// Besides what the issue says.
+    /// Added to the text of the issue.
     pub prompt: Option<String>,
-    /// A file with words, or a template instead of the built-in one.
+    /// A file with the prompt, or a template that replaces the built-in one.
     pub prompt_file: Option<PathBuf>,
     pub again: Again,
     pub artifacts: Vec<Artifact>,
     pub validate: Vec<String>,
-    /// Where it may write; as the attempt before, when nothing is said.
+    /// Paths the agent may write. `None` keeps the paths of the previous attempt.
     pub writes: Option<Vec<String>>,
-    /// What others have for it.
+    /// Handoffs from other units.
     pub handoffs: Handoffs,
-    /// Also on an account that is parked.
+    /// Dispatches even if the account is parked.
     pub force: bool,
 }
 
 impl DispatchAsk {
-    /// What a plan asks of a unit's agent.
+    /// Returns the options that a plan gives for a unit's agent.
     pub(crate) fn of_plan(id: &UnitId, planned: &PlanUnit) -> Outcome<Self> {
         let name = |name: &String| name.parse::<UnitId>().map_err(|e| refuse(Code::Invalid, e));
         let from: Outcome<Vec<UnitId>> = planned.handoff_from.iter().map(name).collect();
@@ -71,29 +71,29 @@ impl DispatchAsk {
     }
 }
 
-/// What is asked for by hand.
+/// A handoff by hand (`jit handoff`).
 #[derive(Debug, Clone, Default)]
 pub struct HandAsk {
     /// Unit, issue, branch or path.
     pub unit: String,
-    /// A kind of agent that goes on in the same worktree.
+    /// Kind of the agent that continues in the same worktree.
     pub to: Option<String>,
-    /// A unit whose next agent is told.
+    /// Unit whose next agent receives the handoff.
     pub to_unit: Option<String>,
     pub note: Option<String>,
-    /// Only show it.
+    /// Shows the handoff and changes nothing.
     pub print: bool,
-    /// How the other agent is run.
+    /// Settings of the receiving agent.
     pub run: Settings,
 }
 
-/// What a unit of a plan is to be told about others.
+/// Handoffs that a unit of a plan receives from other units.
 #[derive(Debug, Clone, Default)]
 pub struct Handoffs {
     /// Units that have landed.
     pub from: Vec<UnitId>,
-    /// Both ways, when nothing is said.
+    /// `None` means both ways.
     pub by: Option<HandoffBy>,
-    /// The phase that begins with it.
+    /// The phase that starts with this unit.
     pub barrier: u32,
 }

@@ -1,22 +1,22 @@
-//! TODO header
+//! Requests about locks on files.
 
 use std::ffi::OsString;
 
 use jit_core::model::ids::LeaseId;
 use jit_core::model::scope::LockScope;
 
-/// What is asked for about paths.
+/// The paths to lock, and how.
 #[derive(Debug, Clone, Default)]
 pub struct LockPaths {
     pub paths: Vec<OsString>,
-    /// The paths are names of files, whatever characters are in them.
+    /// The paths are file names: characters of patterns have no special meaning.
     pub literal: bool,
     pub shared: bool,
     pub scope: Option<LockScope>,
     pub ttl_secs: Option<u64>,
 }
 
-/// Which of one's own locks are meant.
+/// Selects some of the caller's own locks.
 #[derive(Debug, Clone)]
 pub enum OwnLocks {
     All,

@@ -1,4 +1,4 @@
-//! What is answered about gates.
+//! Gates: definitions, results and replies.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use jit_core::model::issue::{check_gate, text_digest};
 use jit_core::model::time::Wall;
 use serde::{Deserialize, Serialize};
 
-/// A gate as it is defined; all but the name is absent where nobody defined it.
+/// A gate definition. If the gate is not defined, only the name is set.
 #[derive(Debug, Clone, Serialize)]
 pub struct GateView {
     pub name: String,
@@ -18,9 +18,9 @@ pub struct GateView {
     pub timeout_secs: Option<u64>,
     pub description: Option<String>,
     pub required_for: Vec<String>,
-    /// Whether its command may run; null when it has none.
+    /// Whether its command is trusted and may run; null if the gate has no command.
     pub trusted: Option<bool>,
-    /// Where an issue was asked about.
+    /// Set if the request named an issue.
     #[serde(flatten)]
     pub standing: Option<GateStanding>,
 }
@@ -33,28 +33,28 @@ pub enum GateStatus {
     Missing,
 }
 
-/// How a gate stands for an issue.
+/// The state of a gate for one issue.
 #[derive(Debug, Clone, Serialize)]
 pub struct GateStanding {
     pub required: bool,
     pub status: GateStatus,
-    /// It was found on other content than is here now, or with another command.
+    /// The result is for other content than the current one, or for another command.
     pub stale: bool,
-    /// Whether it lets the issue be done: it passed, and the gate was not defined anew since.
+    /// Whether it allows the issue to become done: it passed, and the gate was not redefined since.
     pub counts: bool,
     pub at: Option<Wall>,
     pub by: Option<AgentId>,
     pub note: Option<String>,
 }
 
-/// What came of the gates that were run or judged.
+/// Results of the gates that were run or judged.
 #[derive(Debug, Clone, Serialize)]
 pub struct GateReport {
     pub issue_id: IssueId,
     pub gates: Vec<Judgement>,
-    /// Gates that the issue has to pass and has not.
+    /// Gates that the issue must pass and has not passed.
     pub missing: Vec<String>,
-    /// The command to run next, where that is plain.
+    /// The next command to run, if there is an obvious one.
     pub next: Option<String>,
 }
 
@@ -67,7 +67,7 @@ pub struct Judgement {
 
 pub const DEFAULT_TIMEOUT_SECS: u64 = 600;
 
-/// A day: whatever takes longer is not waited for.
+/// One day, the longest timeout of a gate.
 pub const MAX_TIMEOUT_SECS: u64 = 86_400;
 
 /// Longest command line, in bytes.
@@ -77,7 +77,7 @@ pub(crate) const MAX_DESCRIPTION: usize = 4 << 10;
 
 pub(crate) const MAX_TYPE: usize = 64;
 
-/// Why something is not a gate.
+/// The reason why a gate definition is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadGate(String);
@@ -123,11 +123,11 @@ impl std::borrow::Borrow<str> for GateName {
     }
 }
 
-/// What has to be passed.
+/// A gate definition that was checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Draft")]
 pub struct Gate {
-    /// What to run; `None` for a manual gate.
+    /// The command to run; `None` for a manual gate.
     pub(crate) command: Option<String>,
     pub(crate) manual: bool,
     pub(crate) timeout_secs: u64,
@@ -135,7 +135,7 @@ pub struct Gate {
     pub(crate) required_for: Vec<String>,
 }
 
-/// A gate that has not been checked.
+/// A gate definition that was not checked yet.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Draft {
@@ -147,7 +147,7 @@ pub struct Draft {
     pub timeout_secs: u64,
     #[serde(default)]
     pub description: Option<String>,
-    /// Types of issues that have to pass it.
+    /// Types of issues that must pass it.
     #[serde(default)]
     pub required_for: Vec<String>,
 }
@@ -251,13 +251,13 @@ impl Gate {
         self.description.as_deref()
     }
 
-    /// Tells this gate from another one of its name: by what has to succeed. How long it may take and what is said about
-    /// it make no other gate.
+    /// Identifies the definition by the command that must succeed. Changing the timeout or the description does not
+    /// make it a different gate.
     pub fn definition(&self) -> String {
         Self::definition_of(self.command())
     }
 
-    /// The same for a gate that runs this command, or is manual.
+    /// Returns the same digest for a gate that runs this command, or for a manual gate.
     pub fn definition_of(command: Option<&str>) -> String {
         match command {
             Some(command) => text_digest(format!("command\0{command}").as_bytes()),
@@ -265,7 +265,7 @@ impl Gate {
         }
     }
 
-    /// Types of issues that have to pass it.
+    /// Types of issues that must pass it.
     pub fn required_for(&self) -> &[String] {
         &self.required_for
     }
@@ -285,7 +285,7 @@ pub enum Kind {
     Manual,
 }
 
-/// What came of one gate.
+/// The result of one gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GateResult {
@@ -301,29 +301,29 @@ pub struct GateResult {
     pub signal: Option<i32>,
     #[serde(default)]
     pub timed_out: bool,
-    /// Why it failed.
+    /// Why the gate failed.
     #[serde(default)]
     pub reason: Option<String>,
-    /// What whoever judged it had to say.
+    /// Note of the person or agent that judged the gate.
     #[serde(default)]
     pub note: Option<String>,
     #[serde(default)]
     pub command: Option<String>,
-    /// The content it was found on; `None` where that is not known.
+    /// The content that was checked; `None` if it is not known.
     #[serde(default)]
     pub tree: Option<String>,
-    /// The end of the output.
+    /// The last part of the output.
     #[serde(default)]
     pub output: String,
     #[serde(default)]
     pub output_truncated: bool,
-    /// Where all of the output is, on the machine where it ran.
+    /// The file with the whole output, on the machine where the gate ran.
     #[serde(default)]
     pub output_file: Option<String>,
 }
 
 impl GateResult {
-    /// What a run came to.
+    /// Makes the result of a run.
     pub fn automatic(command: &str, ran: &Ran, by: AgentId, at: Wall, tree: Option<String>) -> Self {
         let reason = ran.reason();
         Self {
@@ -348,12 +348,12 @@ impl GateResult {
         }
     }
 
-    /// Whether this is the other one, perhaps in other words.
+    /// Whether both are the same result: same time, agent and status. Other fields may differ.
     pub fn is_same(&self, other: &Self) -> bool {
         (self.at, &self.by, self.status) == (other.at, &other.by, other.status)
     }
 
-    /// It could not run, so it has failed.
+    /// Makes a failed result for a gate that could not run.
     pub fn impossible(reason: impl Into<String>, by: AgentId, at: Wall) -> Self {
         Self {
             kind: Kind::Automatic,
@@ -362,7 +362,7 @@ impl GateResult {
         }
     }
 
-    /// What somebody judged.
+    /// Makes the result of a manual judgement.
     pub fn manual(status: Status, note: Option<String>, by: AgentId, at: Wall, tree: Option<String>) -> Self {
         Self {
             status,
@@ -390,25 +390,25 @@ impl From<GateName> for String {
     }
 }
 
-/// What came of it.
+/// The outcome of running a command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ran {
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended the command.
     pub signal: Option<i32>,
     pub timed_out: bool,
     pub duration_ms: u64,
-    /// Why it did not start.
+    /// Why the command did not start.
     pub spawn_error: Option<String>,
-    /// The end of the output.
+    /// The last part of the output.
     pub tail: Vec<u8>,
-    /// There was more than `tail`.
+    /// The output is longer than `tail`.
     pub truncated: bool,
-    /// There was more than [`MAX_OUTPUT_FILE`], or it could not be written.
+    /// The output is longer than `MAX_OUTPUT_FILE` of the gates room, or the file could not be written.
     pub file_cut: bool,
-    /// Why the output could not be written.
+    /// Why the output file could not be written.
     pub output_error: Option<String>,
-    /// Numbers of processes that could not be ended.
+    /// Process ids that could not be ended.
     pub survivors: Vec<u32>,
 }
 
@@ -417,7 +417,7 @@ impl Ran {
         self.reason().is_none()
     }
 
-    /// Why it failed, `None` if it passed.
+    /// Why the command failed; `None` if it passed.
     pub fn reason(&self) -> Option<String> {
         if let Some(error) = &self.spawn_error {
             return Some(format!("it could not be started: {error}"));
@@ -441,7 +441,7 @@ impl Ran {
         }
     }
 
-    /// The end of the output as text.
+    /// Returns the last part of the output as text.
     pub fn tail_text(&self) -> String {
         let broken = self
             .tail
@@ -449,7 +449,7 @@ impl Ran {
             .take(3)
             .take_while(|b| **b & 0xc0 == 0x80)
             .count();
-        // The cut may have gone through a character.
+        // The cut may have split a character.
         let skip = if self.truncated { broken } else { 0 };
         String::from_utf8_lossy(self.tail.get(skip..).unwrap_or_default()).into_owned()
     }

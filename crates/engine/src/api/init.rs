@@ -1,8 +1,8 @@
-//! TODO header
+//! Reply types of `jit init` and `jit uninstall`.
 
 use serde::Serialize;
 
-/// Something that was not removed.
+/// A file that was not removed, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Left {
     pub path: String,

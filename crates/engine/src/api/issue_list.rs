@@ -1,8 +1,9 @@
-//! Many issues as a list shows them: packed as the state has them, and looked at where they lie.
+//! Lists of issues. Each issue stays packed, as the state stores it, and is read in place.
 //!
-//! What must hold: a listed issue says what [`IssueView`] says of the same one, in JSON too.
+//! What must hold: a listed issue shows the same fields as [`IssueView`] of that issue, in JSON too.
 //!
-//! Ten thousand views are a hundred thousand small pieces of memory, and finding them takes longer than reading the issues.
+//! Ten thousand [`IssueView`]s need about a hundred thousand small allocations. Those take longer than reading the
+//! issues.
 
 use jit_core::log::packed_issue::{self, Packed};
 use jit_core::model::ids::{AgentId, IssueId};
@@ -20,7 +21,7 @@ pub struct Listing {
     rows: Vec<Row>,
 }
 
-/// Small: memory for all of them has to be found before one is shown.
+/// Small on purpose: all rows are allocated before the first one is shown.
 #[derive(Debug)]
 struct Row {
     at: usize,
@@ -28,11 +29,11 @@ struct Row {
     id_len: u8,
     state: IssueState,
     priority: Priority,
-    /// Mostly there is nothing.
+    /// `None` for most issues.
     beside: Option<Box<Beside>>,
 }
 
-/// What is not the issue's own.
+/// Facts about an issue that are not its own fields.
 #[derive(Debug, Default)]
 pub struct Beside {
     pub lease: Option<LeaseView>,
@@ -46,12 +47,12 @@ static NOTHING: Beside = Beside {
     resume_from: None,
 };
 
-/// One of a list.
+/// One issue of a list.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Listed<'a> {
     #[serde(flatten)]
     pub issue: Packed<'a>,
-    /// Never there: as in every list.
+    /// Always null, as in every list.
     description: (),
     pub lease: Option<&'a LeaseView>,
     pub assignee: Option<&'a AgentId>,
@@ -61,7 +62,7 @@ pub struct Listed<'a> {
 }
 
 impl<'a> Listed<'a> {
-    /// As people see it: in progress while somebody holds it.
+    /// Uses the displayed state: in progress while the issue is leased.
     fn new(mut issue: Packed<'a>, state: IssueState, beside: &'a Beside) -> Self {
         issue.state = state;
         Self {
@@ -85,7 +86,7 @@ impl Listing {
         self.rows.len()
     }
 
-    /// Adds one, if it is wanted as it is shown; says whether it was.
+    /// Adds an issue if the filter accepts its displayed state. Returns whether it was added.
     pub fn push(
         &mut self,
         issue: Packed<'_>,
@@ -117,7 +118,7 @@ impl Listing {
         true
     }
 
-    /// Adds one that was unpacked.
+    /// Adds an issue that is not packed.
     pub fn push_issue(
         &mut self,
         issue: &Issue,
@@ -143,17 +144,17 @@ impl Listing {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = Listed<'_>> {
-        // All of them were read before they were taken in.
+        // Every issue was parsed before it was added, so none is skipped here.
         self.rows.iter().filter_map(|row| self.listed(row))
     }
 
-    /// What is known about one beside its own fields, to be added to.
+    /// Returns the facts beside the issue's own fields, so that the caller can add to them.
     pub fn beside(&mut self, n: usize) -> &mut Beside {
         self.rows[n].beside.get_or_insert_default()
     }
 
-    /// What tells how wide the columns of a table are, without a look at the issues: how long each id is, its state and
-    /// priority, and who has it.
+    /// Returns the data for the column widths of a table, without reading the issues: id length, state, priority and
+    /// holder.
     pub fn outlines(&self) -> impl Iterator<Item = (usize, IssueState, Priority, Option<&AgentId>)> {
         self.rows.iter().map(|row| {
             let lease = row.beside.as_ref().and_then(|beside| beside.lease.as_ref());
@@ -166,26 +167,26 @@ impl Listing {
         })
     }
 
-    /// How many bytes all of them are, packed.
+    /// Size of all packed issues in bytes.
     pub fn size(&self) -> usize {
         self.packed.len()
     }
 
-    /// Leaves only what is at these places, in their order.
+    /// Keeps only the rows at these places, in their order.
     pub fn pick(&mut self, places: &mut [usize]) {
         pick(&mut self.rows, places);
     }
 }
 
-/// Leaves only what is at these places, in their order, without a copy of it all.
+/// Keeps only the elements at these places, in their order, without copying the whole list.
 fn pick<T>(all: &mut Vec<T>, places: &mut [usize]) {
     for to in 0..places.len() {
         let mut from = places[to];
-        // What was at a place that has been filled is where that one came from.
+        // The element of a place that was filled was moved to where the filling element came from.
         while from < to {
             from = places[from];
         }
-        // Whoever asks for this place later need not go the same way.
+        // Shortens the chain for a later place that leads here.
         places[to] = from;
         all.swap(to, from);
     }
@@ -234,7 +235,7 @@ mod tests {
         serde_json::to_string(value).expect("JSON")
     }
 
-    /// E7: a list and `issue show` say the same of an issue.
+    /// E7: a list and `issue show` show the same issue alike.
     #[test]
     fn e8_a_listed_issue_says_what_a_view_says() {
         let now = Now {

@@ -1,30 +1,30 @@
-//! What came of merging, for people and programs (H5).
+//! Requests and replies about landing units, and the reports of conflicts (H5).
 
 use jit_core::landing::order::Overlap;
 use serde::Serialize;
 
 use crate::api::trust::Kind;
 
-/// Where a unit stands after a merge was asked for.
+/// The state of a unit after a landing was requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It is on the target.
     Landed,
-    /// It was before.
+    /// It landed earlier.
     AlreadyLanded,
-    /// It would merge (nothing was done).
+    /// It would merge without conflicts (dry run).
     Clean,
-    /// It was pushed, and others are asked to merge it.
+    /// Its branch was pushed for review, with a pull request if one could be opened.
     Proposed,
     Conflict,
-    /// Merged, it does not pass.
+    /// The checks fail on the merged tree.
     ValidationFailed,
-    /// There is nothing on its branch.
+    /// Its branch has no commits to land.
     Nothing,
-    /// Something that it depends on is not done.
+    /// An issue or unit that it depends on is not done.
     Waiting,
-    /// It cannot go now; the message says why.
+    /// It cannot land now; the message says why.
     Refused,
 }
 
@@ -43,7 +43,7 @@ impl Verdict {
         }
     }
 
-    /// It stays where it was, for a reason that may pass.
+    /// The unit stays as it is, and a retry may succeed.
     pub fn is_refused(self) -> bool {
         matches!(self, Self::Refused | Self::Waiting | Self::Nothing)
     }
@@ -59,15 +59,15 @@ impl Verdict {
 #[derive(Debug, Clone, Serialize)]
 pub struct MergeReport {
     pub target: String,
-    /// Where the target is now.
+    /// The commit of the target now.
     pub target_commit: String,
     pub dry_run: bool,
-    /// Units in the order in which they went.
+    /// Units in the order of landing.
     pub order: Vec<String>,
     pub units: Vec<UnitReport>,
-    /// Pairs that change the same paths.
+    /// Pairs of units that change the same paths.
     pub overlap: Vec<Overlap>,
-    /// Commands that are left to the caller.
+    /// Commands that the caller should run next.
     pub next: Vec<String>,
 }
 
@@ -80,14 +80,14 @@ pub struct UnitReport {
     pub how: Option<How>,
     pub merge_commit: Option<String>,
     pub conflicts: Vec<ConflictReport>,
-    /// Paths that a rule settled.
+    /// Paths whose conflict a rule resolved.
     pub settled: Vec<SettledPath>,
     pub validation: Vec<Validation>,
     /// Whether its issue is done.
     pub issue_done: Option<bool>,
-    /// Where others can look at it, if that is known.
+    /// URL of the pull request, if it is known.
     pub pull_request: Option<String>,
-    /// A stable code, where something stands in the way.
+    /// Stable code of the refusal, if there is one.
     pub code: Option<&'static str>,
     pub message: Option<String>,
     pub help: Vec<String>,
@@ -109,37 +109,37 @@ pub struct ConflictReport {
     /// Commits of the unit that touched it, newest first.
     pub theirs_commits: Vec<String>,
     pub hunks: Vec<Hunk>,
-    /// The rule that was to settle it, where its command failed.
+    /// The rule for this path, if its command failed.
     pub failed_rule: Option<FailedRule>,
 }
 
-/// A rule for a path whose command did not settle it.
+/// A rule for a path whose command did not resolve the conflict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FailedRule {
     #[serde(skip)]
     pub path: String,
     pub command: String,
-    /// `exit code 3`, for one.
+    /// For example `exit code 3`.
     pub reason: String,
     pub exit_code: Option<i32>,
-    /// The end of what it printed.
+    /// The last part of the command's output.
     pub output: String,
 }
 
-/// A place where both sides changed something.
+/// A region that both sides changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Hunk {
-    /// In the file with marks, counted from 1.
+    /// Line of the conflict marker in the file, counted from 1.
     pub line: usize,
     pub ours: String,
     pub theirs: String,
 }
 
-/// Most of a hunk that is shown, in characters, and most hunks of a file.
+/// Maximum length of one shown side in characters, and maximum number of hunks shown for a file.
 const MOST: usize = 2000;
 const MOST_HUNKS: usize = 10;
 
-/// The conflicts in a text that git marked.
+/// Returns the conflicts between git's conflict markers.
 pub fn hunks(text: &str) -> Vec<Hunk> {
     let mut found = Vec::new();
     let mut side: Option<(usize, String, String, u8)> = None;
@@ -176,29 +176,29 @@ pub fn hunks(text: &str) -> Vec<Hunk> {
     found
 }
 
-/// Who would be in whose way if all of it were committed now (H8).
+/// Conflicts that would occur if all worktrees were committed now (H8).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Picture {
     pub target: String,
     pub worktrees: Vec<Participant>,
-    /// Pairs that would conflict; `b` is the target's name where it is the other side.
+    /// Pairs that would conflict. `b` is the name of the target if the conflict is with the target.
     pub conflicts: Vec<Pair>,
-    /// So many merges were tried.
+    /// Number of merges that were tried.
     pub merges: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Participant {
-    /// The unit, else the branch, else the folder.
+    /// The unit, or else the branch, or else the folder.
     pub name: String,
     pub unit: Option<String>,
     pub branch: Option<String>,
-    /// `None` where a branch was looked at, and no folder.
+    /// `None` if a branch was examined instead of a worktree.
     pub root: Option<String>,
-    /// Something in it is not committed.
+    /// The worktree has uncommitted changes.
     pub uncommitted: bool,
     pub changed_paths: usize,
-    /// Why nothing is known about it.
+    /// Why it could not be examined.
     pub unknown: Option<String>,
 }
 
@@ -218,41 +218,41 @@ pub struct PairPath {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MergeMode {
     Land,
-    /// Say what would happen.
+    /// Reports the outcome and changes nothing.
     DryRun,
-    /// A person settled the conflicts in the unit's worktree.
+    /// A person resolved the conflicts in the unit's worktree.
     Continue,
-    /// Put the conflict into the unit's own worktree.
+    /// Puts the conflict into the unit's own worktree.
     SendBack,
 }
 
-/// What is to be merged.
+/// The units to land, and how.
 #[derive(Debug, Clone)]
 pub struct MergeAsk {
     /// Unit, issue, branch or path; none means the unit of this worktree.
     pub units: Vec<String>,
-    /// Every unit that is ready for it.
+    /// Every unit that is ready to land.
     pub all: bool,
     pub into: Option<String>,
     pub mode: MergeMode,
-    /// What others were asked to merge is left to them.
+    /// Skips units that were proposed for review.
     pub leave_proposed: bool,
 }
 
-/// A target that is ahead of where it is pushed to.
+/// A target branch that is ahead of its upstream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unpushed {
     pub branch: String,
-    /// As git shows it: `origin/main`. Where it was never pushed, what it follows.
+    /// As git shows it: `origin/main`. If the branch was never pushed, the branch that it follows.
     pub upstream: String,
     pub commits: u64,
-    /// It is behind too: this has to come first.
+    /// Commits that the upstream has and the branch has not. They must be integrated before the push.
     pub behind: u64,
-    /// What shares it.
+    /// The command that pushes it.
     pub command: String,
 }
 
-/// How a step came about.
+/// How a branch moved forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum How {
@@ -261,7 +261,7 @@ pub enum How {
     Squash,
 }
 
-/// What came of a check.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Validation {
     pub kind: Kind,
@@ -271,15 +271,15 @@ pub struct Validation {
     pub reason: Option<String>,
     pub exit_code: Option<i32>,
     pub duration_ms: u64,
-    /// How many tests passed, where it said so.
+    /// Number of tests that passed, if the output says so.
     pub tests: Option<u64>,
-    /// How many it were at the landing before.
+    /// Number of tests that passed at the previous landing.
     pub tests_before: Option<u64>,
-    /// Below the control folder.
+    /// Relative to the control folder.
     pub output_file: Option<String>,
-    /// The end of what it printed.
+    /// The last part of its output.
     pub output: String,
-    /// The issues whose gate it is.
+    /// The issues whose gate this check is.
     #[serde(skip)]
     pub issues: Vec<String>,
 }

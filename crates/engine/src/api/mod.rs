@@ -1,5 +1,5 @@
-//! What can be asked of the program, and what it answers: one pair of types behind the command line and every other
-//! surface. A surface turns its own language into a [`Request`] and a [`Reply`] back; it decides nothing.
+//! The API: one [`Request`] type and one [`Reply`] type for the command line and every other surface. A surface
+//! converts its own language into a [`Request`], and the [`Reply`] back. It decides nothing.
 
 pub mod attempts;
 pub mod file_locks;
@@ -84,7 +84,7 @@ pub enum Request {
         agent: Option<AgentId>,
         limit: usize,
     },
-    /// Picks the best issue that can be taken, and takes it.
+    /// Picks the best issue that is ready, and acquires it.
     Next {
         label: Option<String>,
         kind: Option<String>,
@@ -95,9 +95,9 @@ pub enum Request {
     ChangeIssue {
         issue: IssuePrefix,
         change: Box<IssueChange>,
-        /// The new long text; an empty one removes it.
+        /// The new description; an empty text removes it.
         description: Option<String>,
-        /// Only if the caller holds the issue.
+        /// Refuses unless the caller holds the issue.
         strict: bool,
     },
     DeleteIssue {
@@ -123,7 +123,7 @@ pub enum Request {
         text: String,
         limit: Option<usize>,
     },
-    /// What can be taken now, best first.
+    /// Issues that can be acquired now, best first.
     Ready {
         filter: IssueFilter,
         limit: Option<usize>,
@@ -133,65 +133,65 @@ pub enum Request {
         issue: Option<IssuePrefix>,
     },
     DefineGates {
-        /// They were exported elsewhere: nobody wrote them here, and none is put in the place of another.
+        /// The gates come from an export: they were not written here, and none may replace another.
         brought: bool,
         gates: Vec<(GateName, Gate)>,
     },
-    /// There is no such gate any more in this tree.
+    /// Deletes a gate definition from this tree.
     UndefineGate {
         name: String,
     },
-    /// The issue has to pass a gate, which has to be defined.
+    /// Requires an issue to pass a gate. The gate must be defined.
     RequireGate {
         issue: IssuePrefix,
         gate: String,
         strict: bool,
     },
-    /// Every automatic gate that the issue has to pass, or the one that is named.
+    /// Runs the named gate, or every automatic gate that the issue must pass.
     RunGates {
         issue: IssuePrefix,
         gate: Option<String>,
     },
-    /// What somebody found about a gate that has no command.
+    /// Records a judgement about a gate without a command.
     JudgeGate {
         issue: IssuePrefix,
         gate: String,
         passed: bool,
         note: Option<String>,
     },
-    /// All gates; with an issue, those that concern it and how they stand.
+    /// Lists all gates; with an issue, the gates that apply to it and their state.
     ListGates {
         issue: Option<IssuePrefix>,
     },
-    /// Commands that came with the repository, and whether they may run.
+    /// Lists the commands that came with the repository, and whether they are trusted.
     Commands,
-    /// These commands, exactly as they were shown, may run from now on.
+    /// Trusts these commands, exactly as they were shown.
     Trust {
         commands: Vec<Need>,
     },
-    /// Nothing of this repository may run any more.
+    /// Revokes the trust in all commands of this repository.
     Revoke,
-    /// Who does what, and what needs somebody now.
+    /// The overview: agents at work, and everything that needs a person.
     Status,
-    /// What waits for what: everything, or what has to do with one issue.
+    /// The dependency graph: all issues, or those connected with one issue.
     Graph {
         issue: Option<IssuePrefix>,
-        /// Done and rejected ones too.
+        /// Includes done and rejected issues.
         closed: bool,
     },
-    /// What one issue waits for.
+    /// The dependencies of one issue, as a tree.
     DepTree {
         issue: IssuePrefix,
     },
     Import(Arc<Import>),
     Export,
     CreateUnit(Box<CreateUnit>),
-    /// One unit, or all that are not over.
+    /// One unit, or all units that have not ended.
     UnitStatus {
         unit: Option<String>,
         all: bool,
     },
-    /// What a unit's commands find in their environment.
+    /// The environment variables of a unit's commands.
     UnitEnv {
         unit: Option<String>,
     },
@@ -200,42 +200,42 @@ pub enum Request {
     },
     /// Starts an agent in a unit.
     Dispatch(Box<DispatchAsk>),
-    /// What an agent has done is given to another one.
+    /// Hands the work of an agent to another agent.
     Handoff(Box<HandAsk>),
-    /// Ends the agent of a unit.
+    /// Stops the agent of a unit.
     StopUnit {
         unit: Option<String>,
         reason: String,
     },
-    /// Agents may be started on a parked account again.
+    /// Allows agents to be started on a parked account again.
     Unpark {
         account: AccountId,
     },
-    /// Whoever is to be told of things is told of a test.
+    /// Sends a test notification.
     NotifyTest,
-    /// What a unit has that its target had not when it began.
+    /// The changes of a unit since its base.
     UnitDiff {
         unit: Option<String>,
     },
-    /// All workflows; those that are over too.
+    /// All running workflows; with `all`, also those that have ended.
     Workflows {
         all: bool,
     },
-    /// One workflow; without a name, the only one that runs, else the last one.
+    /// One workflow. `None` means the only running one, or else the last one.
     WorkflowStatus {
         workflow: Option<String>,
     },
-    /// What landed.
+    /// Units that landed.
     Landings {
         unit: Option<String>,
         limit: usize,
     },
-    /// What does not fit together: units, git's worktrees and the disk.
+    /// Units, git worktrees and folders that do not match; with `settle`, repairs them.
     PruneUnits {
         settle: bool,
     },
     StartSession(Box<StartSession>),
-    /// A sign of life; without a name, for the caller's own session.
+    /// Records a heartbeat. `None` means the caller's own session.
     BeatSession {
         session: Option<SessionId>,
     },
@@ -243,7 +243,7 @@ pub enum Request {
         session: Option<SessionId>,
         status: SessionStatus,
     },
-    /// Those that are over too.
+    /// With `all`, also sessions that have ended.
     ListSessions {
         all: bool,
     },
@@ -251,7 +251,7 @@ pub enum Request {
         session: Option<SessionId>,
     },
     PruneSessions,
-    /// Locks on files: all or none; perhaps after waiting in line.
+    /// Locks all of these paths or none, after waiting in the queue if `wait_secs` is set.
     LockAcquire {
         paths: LockPaths,
         wait_secs: Option<u64>,
@@ -268,28 +268,28 @@ pub enum Request {
     },
     LockList,
     LockCleanup,
-    /// Were the commits of a range made under the leases that they name?
+    /// Verifies that the commits of a range were made under the leases that they name.
     Verify {
         range: String,
     },
-    /// Brings units to their target.
+    /// Lands units on their target.
     Merge(Box<MergeAsk>),
-    /// Lands a unit and removes what is left of it; with `pr`, others are asked to merge it.
+    /// Lands a unit and removes its worktree; with `pr`, pushes its branch for review instead of landing.
     Finish {
         unit: Option<String>,
         pr: bool,
     },
-    /// Which worktrees, or which of these branches, would be in each other's way.
+    /// Conflicts between worktrees, or between these branches.
     Conflicts {
         into: Option<String>,
         branches: Vec<String>,
     },
-    /// Removing worktrees, and getting back what was in them.
+    /// Removes worktrees, and restores the work that was in them.
     Rescue(RescueRequest),
 }
 
 impl Request {
-    /// Whether it is about who may take or keep what.
+    /// Whether the request depends on leases.
     pub fn claims(&self) -> bool {
         matches!(
             self,
@@ -305,7 +305,7 @@ impl Request {
         )
     }
 
-    /// Whether it may write: then the worktree needs an identity.
+    /// Whether the request may write. If so, the worktree needs an identity.
     pub fn writes(&self) -> bool {
         match self {
             Self::Acquire { .. }
@@ -353,7 +353,7 @@ impl Request {
             | Self::Progress { .. }
             | Self::Status
             | Self::ListGates { .. }
-            // What is approved is the user's, not the worktree's.
+            // Trust belongs to the user, not to the worktree.
             | Self::Commands
             | Self::Trust { .. }
             | Self::Revoke
@@ -377,7 +377,7 @@ impl Request {
     }
 }
 
-/// What a list is ordered by.
+/// The order of a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Sort {
     #[default]
@@ -412,15 +412,15 @@ pub struct IssueFilter {
     pub actor: Option<Performer>,
 }
 
-/// What was answered, and what should be said beside it.
+/// A reply, and the warnings that belong to it.
 #[derive(Debug)]
 pub struct Answer {
     pub reply: Reply,
-    /// Things noticed on the way; never part of the answer itself.
+    /// Findings beside the request. They are never part of the reply itself.
     pub warnings: Vec<String>,
 }
 
-/// Serialises to the documented JSON, whatever surface it is for.
+/// Serializes to the documented JSON, for every surface.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum Reply {
@@ -435,7 +435,7 @@ pub enum Reply {
     History {
         records: Vec<serde_json::Value>,
     },
-    /// A lease on an issue that was picked, with the issue.
+    /// The lease on the issue that was picked, together with the issue.
     Picked(Box<Picked>),
     Issue(Box<IssueView>),
     Issues {
@@ -517,14 +517,14 @@ pub enum Reply {
 pub struct UnitView {
     #[serde(flatten)]
     pub unit: Unit,
-    /// While an agent runs in it.
+    /// Set while an agent runs in the unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<AgentProgress>,
-    /// What its attempt came to, while nobody has written it down: whoever leads its workflow does. Of one that has landed:
-    /// that there are commits which its target has not.
+    /// The outcome of an attempt that is not in the log yet: the coordinator of its workflow records it. For a landed
+    /// unit: it has commits that its target does not have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unsettled: Option<String>,
-    /// Of how its agent was started now, what its last attempt or its plan said and whoever started it did not.
+    /// Options of this dispatch that came from the last attempt or the plan, and not from the caller.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub as_before: Vec<String>,
 }
@@ -540,23 +540,23 @@ impl UnitView {
     }
 }
 
-/// How an agent that runs is doing.
+/// Progress of a running agent.
 #[derive(Debug, Clone, Serialize)]
 pub struct AgentProgress {
-    /// What it did last, for people.
+    /// Its last action, as text for people.
     pub last_action: String,
     pub last_event_at: Option<Wall>,
     pub turns: u64,
     pub tokens: Tokens,
     pub cost_usd: Option<Usd>,
     pub running_secs: u64,
-    /// Until its time is up.
+    /// Time left until its timeout.
     pub remaining_secs: u64,
     pub remaining_usd: Option<Usd>,
     pub remaining_tokens: Option<u64>,
 }
 
-/// What a unit changed.
+/// The changes of a unit.
 #[derive(Debug, Serialize)]
 pub struct UnitDiff {
     pub unit: UnitId,
@@ -569,16 +569,16 @@ pub struct UnitDiff {
 pub struct WorkflowView {
     #[serde(flatten)]
     pub workflow: Workflow,
-    /// Who coordinates it now.
+    /// The agent that coordinates it now.
     pub led_by: Option<AgentId>,
     pub cost_usd: Usd,
     pub tokens: Tokens,
     pub instances: Vec<UnitView>,
-    /// Units of the plan that have not begun, and why not.
+    /// Units of the plan that have not started, and why.
     pub waiting: Vec<Waiting>,
-    /// Accounts of its agents that were refused, and until when nobody is started on them.
+    /// Parked accounts of its agents, and until when they are parked.
     pub parked: Vec<Parked>,
-    /// Where the file is that other programs read.
+    /// Path of the ORCHESTRATION.yaml view for other programs.
     pub orchestration: String,
 }
 
@@ -588,24 +588,24 @@ pub struct Waiting {
     pub why: String,
 }
 
-/// What an agent left, and for whom.
+/// A handoff, and its receiver.
 #[derive(Debug, Serialize)]
 pub struct HandoffView {
-    /// The unit whose work it is about.
+    /// The unit whose work the handoff describes.
     pub unit: UnitId,
     pub from: String,
     /// A kind of agent, or a unit.
     pub to: String,
-    /// Where it is kept; nowhere if it was only shown.
+    /// The stored file; `None` if the handoff was only shown.
     pub path: Option<String>,
     pub digest: String,
     pub bytes: u64,
     pub text: String,
-    /// The unit that gets it, if it was given.
+    /// The receiving unit, if the handoff was delivered.
     pub receiver: Option<UnitView>,
 }
 
-/// A unit on its target.
+/// A unit that landed.
 #[derive(Debug, Serialize)]
 pub struct Landing {
     pub landed_at: Wall,
@@ -614,43 +614,43 @@ pub struct Landing {
     pub branch: String,
     pub target: String,
     pub merge_commit: Option<String>,
-    /// What it had passed, as merged.
+    /// Checks that the merged tree passed.
     pub tested: Vec<Passed>,
     /// The lease under which it landed.
     pub lease_id: Option<LeaseId>,
-    /// Who worked in it.
+    /// The agent that worked in the unit.
     pub agent: Option<String>,
     pub made_by: AgentId,
     pub landed_by: AgentId,
-    /// From the making of the unit.
+    /// Time since the unit was created.
     pub took_ms: i64,
 }
 
-/// Something that does not fit.
+/// A unit, worktree or folder that does not match the others.
 #[derive(Debug, Serialize)]
 pub struct Orphan {
     pub path: String,
     pub unit: Option<UnitId>,
     pub what: String,
-    /// It was put in order.
+    /// It was repaired.
     pub settled: bool,
 }
 
-/// Whether a path could be locked now.
+/// Whether a path can be locked now.
 #[derive(Debug, Serialize)]
 pub struct LockCheck {
     pub file_path: String,
     pub lock_scope: LockScope,
     pub available: bool,
-    /// The caller has it already.
+    /// The caller holds the lock already.
     pub mine: bool,
-    /// So many came first.
+    /// Number of requests ahead in the queue.
     pub waiting: usize,
-    /// What stands in the way.
+    /// Locks that conflict.
     pub locks: Vec<LockView>,
 }
 
-/// The whole picture on one screen.
+/// The overview of the whole repository on one screen.
 #[derive(Debug, Serialize)]
 pub struct Status {
     pub agent_id: AgentId,
@@ -658,16 +658,16 @@ pub struct Status {
     pub branch: Option<String>,
     pub sequence: u64,
     pub counts: Counts,
-    /// Every lease, with its issue's title.
+    /// All active leases, with the titles of their issues.
     pub active: Vec<StatusClaim>,
-    /// The best of what can be taken now.
+    /// The best issues that can be acquired now.
     pub ready: Vec<StatusIssue>,
-    /// What only a person can move: waiting for one, blocked with a reason, held by somebody whose heart has stopped, or in
-    /// conflict with its target.
+    /// Work that only a person can continue: it waits for a person, is blocked with a reason, is held without
+    /// heartbeats, or conflicts with its target.
     pub needs_attention: Vec<StatusIssue>,
-    /// Targets with landings that others have not got, as far as is known here.
+    /// Targets with landings that are not pushed, as far as this clone knows.
     pub unpushed: Vec<Unpushed>,
-    /// Accounts of agents that were refused, and until when nobody is started on them.
+    /// Parked accounts, and until when they are parked.
     pub parked: Vec<Parked>,
 }
 
@@ -681,14 +681,14 @@ pub struct StatusClaim {
 
 #[derive(Debug, Serialize)]
 pub struct StatusIssue {
-    /// That of a unit, where there is no issue.
+    /// The id of the unit, if there is no issue.
     pub id: String,
     pub title: String,
     pub priority: Priority,
     pub why: Option<String>,
 }
 
-/// The graph as data, and as what pictures are made of.
+/// The graph as data, and as the source for pictures.
 #[derive(Debug, Serialize)]
 pub struct GraphOf {
     #[serde(flatten)]
@@ -697,13 +697,13 @@ pub struct GraphOf {
     pub graph: Graph,
 }
 
-/// Issues from elsewhere, as they were read.
+/// Issues parsed from another tracker.
 #[derive(Debug)]
 pub struct Import {
-    /// The tracker they come from: ids that are made up for them follow from it and from their own.
+    /// The tracker they come from. Ids made for them are derived from it and from their original ids.
     pub source: &'static str,
     pub parsed: Parsed,
-    /// Say what would be done and do nothing.
+    /// Reports what would be imported, and imports nothing.
     pub dry_run: bool,
 }
 
@@ -712,7 +712,7 @@ pub struct Imported {
     pub imported: Vec<IssueId>,
     pub skipped: Vec<Skipped>,
     pub problems: Vec<ImportProblem>,
-    /// All of them: only some are told beside the answer.
+    /// All warnings. The answer shows only some of them.
     pub warnings: Vec<String>,
     pub dry_run: bool,
 }
@@ -724,14 +724,14 @@ pub struct Picked {
     pub issue: IssueView,
 }
 
-/// How far the parts of something have come.
+/// Progress of the parts of a container issue.
 #[derive(Debug, Serialize)]
 pub struct Progress {
     pub total: Counts,
     pub issues: Vec<ProgressOf>,
 }
 
-/// Issues by where they stand. Containers are counted by their parts alone.
+/// Number of issues by state. A container is counted by its parts only.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     pub issues: usize,
@@ -743,7 +743,7 @@ pub struct Counts {
     pub rejected: usize,
     pub blocked: usize,
     pub waiting_for_human: usize,
-    /// Done, of all that were not rejected; null when there are none.
+    /// Percentage of done issues among those not rejected; null if there are none.
     pub percent_done: Option<u8>,
 }
 
@@ -769,19 +769,19 @@ pub struct Claims {
     pub active: Vec<ActiveLease>,
 }
 
-/// A lease with what a person wants to know about it now.
+/// A lease with the details shown to people.
 #[derive(Debug, Serialize)]
 pub struct ActiveLease {
     #[serde(flatten)]
     pub lease: LeaseView,
     pub remaining_secs: u64,
-    /// Seconds since the holder's last heartbeat; null when it never sent one.
+    /// Seconds since the holder's last heartbeat; null if it never sent one.
     pub heartbeat_age_secs: Option<u64>,
-    /// Whether the process that sends the heartbeats is alive; null when there is none.
+    /// Whether the process that sends the heartbeats is alive; null if there is none.
     pub heartbeat_alive: Option<bool>,
 }
 
-/// As people see it: in progress while somebody holds it.
+/// Returns the displayed state: in progress while the issue is leased.
 fn shown_state(state: IssueState, is_held: bool) -> IssueState {
     match state {
         IssueState::Ready | IssueState::Backlog if is_held => IssueState::InProgress,
@@ -795,12 +795,12 @@ pub struct IssueView {
     pub issue: Issue,
     /// Null in lists.
     pub description: Option<String>,
-    /// In a box: in a list of ten thousand it is mostly absent.
+    /// Boxed, because most issues of a list of ten thousand have no lease.
     pub lease: Option<Box<LeaseView>>,
     pub assignee: Option<AgentId>,
-    /// What it waits for.
+    /// Open dependencies.
     pub blocked_by: Vec<IssueId>,
-    /// The branch on which somebody worked on it last, where nobody does now.
+    /// The branch with the latest work on it, if the issue is not leased now.
     pub resume_from: Option<String>,
     /// Null in lists.
     pub comments: Option<Vec<Comment>>,
@@ -810,7 +810,7 @@ impl IssueView {
     pub fn new(mut issue: Issue, lease: Option<&Lease>, now: &Now) -> Self {
         let lease = lease.filter(|lease| !lease.expired(now));
         issue.state = shown_state(issue.state, lease.is_some());
-        // The name of the text is of no use outside.
+        // The digest of the text is of no use outside the engine.
         issue.text = None;
         Self {
             issue,

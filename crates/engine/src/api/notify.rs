@@ -1,13 +1,13 @@
-//! TODO header
+//! Reply types about notifications.
 
 use serde::Serialize;
 
-/// What came of one way to tell.
+/// The result of one delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Sent {
     /// `command` or `webhook`.
     pub way: &'static str,
     pub ok: bool,
-    /// Why not.
+    /// Why the delivery failed.
     pub why: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Removing worktrees, and getting back what was in them: what can be asked, and what is answered.
+//! Requests and replies for removing worktrees and restoring the work that was in them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,19 +10,19 @@ use jit_core::model::time::Wall;
 use jit_core::model::unit::Phase;
 use serde::{Deserialize, Serialize};
 
-/// How much may be overridden.
+/// How much a removal may override.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Force {
     #[default]
     No,
-    /// Work that is not on the target is kept elsewhere, and removed from where it is.
+    /// Removes work that is not on the target, after saving it as a rescue.
     Work,
-    /// Also where somebody locked the worktree.
+    /// Also removes a worktree that is locked in git.
     Locked,
 }
 
 impl Force {
-    /// As often as `--force` was said.
+    /// Converts the number of `--force` flags.
     pub fn times(count: u8) -> Self {
         match count {
             0 => Self::No,
@@ -35,7 +35,7 @@ impl Force {
 #[derive(Debug, Clone)]
 pub enum RescueRequest {
     Cleanup {
-        /// By its name, issue, branch or path; the one whose worktree this is when not given.
+        /// Unit by name, issue, branch or path. `None` means the unit of this worktree.
         unit: Option<String>,
         force: Force,
     },
@@ -54,7 +54,7 @@ pub enum RescueRequest {
         branch: Option<String>,
     },
     Prune {
-        /// As long as the settings say when not given.
+        /// `None` means the age from the settings.
         older_than_secs: Option<u64>,
     },
     Drop {
@@ -79,7 +79,7 @@ pub enum RescueReply {
     Dropped { dropped: RescueId },
 }
 
-/// What became of a unit's worktree.
+/// The result of removing a unit's worktree.
 #[derive(Debug, Serialize)]
 pub struct Cleaned {
     pub unit: UnitId,
@@ -87,15 +87,15 @@ pub struct Cleaned {
     pub worktree_path: String,
     pub branch: String,
     pub branch_deleted: bool,
-    /// Why the branch was left where it is, if it was.
+    /// Why the branch was not deleted, if it was not.
     pub branch_stays: Option<String>,
-    /// Where what was not on the target is; null when there was nothing.
+    /// The rescue with the work that was not on the target; null if there was no such work.
     pub rescue: Option<RescueId>,
     pub work: Vec<Work>,
     pub work_count: usize,
 }
 
-/// An entry as people see it.
+/// A rescue as it is shown.
 #[derive(Debug, Serialize)]
 pub struct RescueView {
     pub id: RescueId,
@@ -107,12 +107,12 @@ pub struct RescueView {
     pub branch: String,
     pub head: Option<String>,
     pub target: String,
-    /// What was not on the target; in lists only the first few.
+    /// Work that was not on the target; lists show only the first entries.
     pub work: Vec<Work>,
-    /// What was kept besides.
+    /// Other work that was saved.
     pub aside: Vec<Work>,
     pub work_count: usize,
-    /// Full names of refs and what they name.
+    /// Full ref names and the objects they point to.
     pub refs: BTreeMap<String, String>,
     /// The worktree itself is in the trash.
     pub in_trash: bool,
@@ -120,11 +120,11 @@ pub struct RescueView {
     /// Null in lists.
     pub trash_bytes: Option<u64>,
     pub restored_to: Option<String>,
-    /// How it comes back, and to the target. Empty in lists.
+    /// Commands that restore it and bring it to the target. Empty in lists.
     pub next: Vec<String>,
 }
 
-/// An entry of the rescue list: the unit's name and a time.
+/// Id of a rescue: the unit's name and a time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RescueId(String);
@@ -134,7 +134,7 @@ impl RescueId {
         &self.0
     }
 
-    /// The name of one of its refs.
+    /// Returns the full name of one of its refs.
     pub fn reference(&self, name: &str) -> String {
         format!("{REFS}/{}/{name}", self.0)
     }
@@ -143,7 +143,7 @@ impl RescueId {
 impl FromStr for RescueId {
     type Err = String;
 
-    /// It becomes part of a path and of a ref.
+    /// Checks the characters, because the id becomes part of a path and of a ref.
     fn from_str(text: &str) -> Result<Self, String> {
         let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
         let sound = text.len() <= 120
@@ -175,7 +175,7 @@ impl fmt::Display for RescueId {
     }
 }
 
-/// What was made again.
+/// The result of restoring a rescue.
 #[derive(Debug, Clone, Serialize)]
 pub struct Restored {
     pub id: RescueId,
@@ -184,7 +184,7 @@ pub struct Restored {
     pub branch: Option<String>,
     /// `trash` or `refs`.
     pub from: &'static str,
-    /// How it comes to the target.
+    /// Commands that bring it to the target.
     pub next: Vec<String>,
 }
 
@@ -194,7 +194,7 @@ impl From<RescueId> for String {
     }
 }
 
-/// A kind of work.
+/// A kind of unlanded work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -205,20 +205,20 @@ pub enum Kind {
     Untracked,
     /// Ignored by git.
     Ignored,
-    /// Changed, but git was told not to look (skip-worktree, assume-unchanged).
+    /// Changed, but hidden from git by skip-worktree or assume-unchanged.
     Hidden,
-    /// Committed, but git's filters would not give these bytes back.
+    /// Committed, but git's filters would not reproduce these bytes.
     Raw,
-    /// A repository inside, with something that is nowhere else.
+    /// A nested repository with work that exists only there.
     Repository,
     /// An unfinished rebase, merge, cherry-pick, revert or bisect.
     InProgress,
-    /// Commits that only a reflog or a file of git's knows.
+    /// Commits that only a reflog or another file of git refers to.
     History,
 }
 
 impl Kind {
-    /// For people.
+    /// The word shown to people.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Commit => "commit",
@@ -238,7 +238,7 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Work {
     pub kind: Kind,
-    /// A path below the worktree, a commit, or a word.
+    /// A path relative to the worktree, a commit, or a word.
     pub what: String,
 }
 
@@ -264,5 +264,5 @@ impl Stage {
     }
 }
 
-/// Where the refs of all entries are.
+/// Prefix of the refs of all rescues.
 pub const REFS: &str = "refs/jit/rescue";

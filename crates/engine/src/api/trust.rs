@@ -1,8 +1,8 @@
-//! TODO header
+//! Commands that came with a repository, and whether the user trusts them.
 
 use serde::{Deserialize, Serialize};
 
-/// What the command is for.
+/// The purpose of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -23,7 +23,7 @@ impl Kind {
     }
 }
 
-/// A command that needs to be trusted before it runs.
+/// A command that must be trusted before it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Need {
     pub kind: Kind,

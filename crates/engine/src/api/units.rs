@@ -1,10 +1,10 @@
-//! TODO header
+//! Requests about units.
 
 use std::path::PathBuf;
 
 use jit_core::model::ids::{UnitId, WorkflowId};
 
-/// What is asked for about a new unit.
+/// Options for a new unit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CreateUnit {
     /// An issue, or a name for a unit without one.
@@ -13,10 +13,10 @@ pub struct CreateUnit {
     pub path: Option<PathBuf>,
     pub branch: Option<String>,
     pub ttl_secs: Option<u64>,
-    /// The workflow that it is made for.
+    /// The workflow that the unit belongs to.
     pub workflow: Option<WorkflowId>,
-    /// Its name, where that does not follow from what it is for.
+    /// Name of the unit, if it does not follow from the issue.
     pub name: Option<UnitId>,
-    /// The branch it is to land on, where that is not the usual one.
+    /// The branch to land on, if it is not the default target.
     pub target: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! TODO header
+//! Reply of `jit verify`: whether each commit was made under the lease that it names.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! Accounts of agents, as far as starting agents goes: one that was refused is left alone for a while (G13).
+//! Accounts on which agents are started. A refused account is parked: no agent is started on it for a while (G13).
 
 use jit_core::decide::command::{Command, CommandReply as Decided};
 use jit_core::log::state;
@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::refusals::refuse;
 use crate::write_path::Kept;
 
-/// The account that an agent would be started on. Refused while it is parked, unless somebody insists.
+/// Returns the account for a new agent. Refuses a parked account unless `force` is set.
 pub fn require_open_account(
     cx: &Context,
     run: &Settings,
@@ -39,13 +39,14 @@ pub fn require_open_account(
     Ok(Some(id))
 }
 
-/// A running agent was refused and waits by itself: meanwhile nobody else is started on its account.
+/// Parks the account of a running agent that was refused and waits by itself. No other agent is started on it
+/// meanwhile.
 pub fn park_while_it_waits(cx: &Context, id: &UnitId, attempt: u32, until: Wall, why: &str) -> Outcome<()> {
     let unit = crate::units::service::load_unit(cx, id)?;
     let (Some(account), true) = (unit.account, unit.attempt == attempt) else {
         return Ok(());
     };
-    // It was refused, though the wait may be over by now.
+    // The refusal is recorded even if the wait is over by now.
     let soon = Wall::from_ms(jit_os::clock::wall_ms()).plus_secs(1);
     let command = Command::ParkAccount(Box::new(Hit {
         account,
@@ -59,7 +60,7 @@ pub fn park_while_it_waits(cx: &Context, id: &UnitId, attempt: u32, until: Wall,
     crate::write_path::transact_as(cx, None, &command, Kept::default()).map(drop)
 }
 
-/// Agents may be started on an account again.
+/// Unparks an account: agents may be started on it again.
 pub(crate) fn unpark(cx: &Context, account: AccountId) -> Outcome<Answer> {
     if let Some(agent) = crate::context::calling_agent::asking_agent(cx) {
         let message = format!("{agent} is an agent, and whether {account} is used again is up to a person");
@@ -75,7 +76,7 @@ pub(crate) fn unpark(cx: &Context, account: AccountId) -> Outcome<Answer> {
     }
 }
 
-/// How long an account is left alone at first, where it is not said how long.
+/// Returns the first parking time of an account, for a refusal that does not say how long it lasts.
 pub(crate) fn park_ms(cx: &Context) -> u64 {
     cx.config.dispatching().park_secs.saturating_mul(1000)
 }

@@ -1,13 +1,13 @@
-//! Starting an agent in a unit, and noticing how it ended (G4, G6, G7, G8, G10).
+//! Starts an agent in a unit, and records how it ended (G4, G6, G7, G8, G10).
 //!
 //! What must hold:
 //!
-//! - a unit's attempt is begun and settled by one process at a time, who holds the kernel's lock on `units/<unit>/lock`;
-//! - the job is on disk before the log says DISPATCHED; from then on whoever looks makes sure that the shim runs. The shim
-//!   makes sure that the agent is started once;
-//! - what the log says about an attempt follows from its files alone, so it does not matter who writes it down, or when;
-//! - an agent's word is not enough: a unit is COMPLETED when it ended without an error, its artifacts are there, its checks
-//!   passed, and git has its work, all of it committed.
+//! - One process at a time starts and settles attempts of a unit. It holds the kernel lock on `units/<unit>/lock`.
+//! - The job is on disk before the log says DISPATCHED. From then on, every process that reads the unit makes sure
+//!   that the shim runs. The shim makes sure that the agent is started once.
+//! - The log's statements about an attempt follow from its files alone. So any process may record them, at any time.
+//! - A unit is COMPLETED only if its agent ended without an error, its artifacts exist, its checks passed, and all of
+//!   its work is committed. The agent's own report is not enough.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -46,14 +46,14 @@ use crate::units::scope::Scope;
 use crate::units::service::{attempt_folder, load_unit, unit_turn};
 use crate::write_path::Kept;
 
-/// Whether an attempt that was not begun may still be.
+/// Whether an attempt that has not started may still start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Starting {
     Allowed,
     Forbidden,
 }
 
-/// Bytes of the repository's own rules that agents are told.
+/// Maximum size in bytes of the repository's own rules in a prompt.
 const RULES_MOST: u64 = 64 << 10;
 
 fn duration_secs(text: Option<&String>, usual: u64) -> Outcome<u64> {
@@ -62,7 +62,7 @@ fn duration_secs(text: Option<&String>, usual: u64) -> Outcome<u64> {
     })
 }
 
-/// How agents are run where nobody says otherwise.
+/// Returns the default settings for running agents, from the configuration.
 pub fn run_settings(cx: &Context) -> Settings {
     let set = cx.config.dispatching();
     let list = |words: Vec<String>| Some(words).filter(|words| !words.is_empty());
@@ -71,7 +71,7 @@ pub fn run_settings(cx: &Context) -> Settings {
         account: Some(set.account).filter(|word| !word.is_empty()),
         command: list(set.command),
         model: None,
-        // `dispatch.allow` is asked when the agent asks.
+        // `dispatch.allow` is evaluated when the agent asks for permission.
         allowed_tools: None,
         permission_mode: Some(set.permission_mode),
         max_turns: set.max_turns,
@@ -95,7 +95,7 @@ pub(crate) fn require_trusted_dispatch(cx: &Context) -> Outcome<()> {
     Ok(())
 }
 
-/// T4: one agent is started in the unit.
+/// T4: starts one agent in the unit.
 pub(crate) fn dispatch_unit(cx: &Context, ask: &DispatchAsk) -> Outcome<Answer> {
     let unit = crate::units::service::living_unit(cx, &crate::write_path::view(cx)?, ask.unit.as_deref())?;
     crate::context::calling_agent::require_not_of_another(cx, &unit)?;
@@ -111,7 +111,7 @@ pub(crate) fn dispatch_unit(cx: &Context, ask: &DispatchAsk) -> Outcome<Answer> 
     Ok(answer)
 }
 
-/// The same, for a coordinator.
+/// Starts an attempt, for a coordinator.
 pub(crate) fn start_attempt(cx: &Context, id: &UnitId, ask: &DispatchAsk) -> Outcome<Unit> {
     require_trusted_dispatch(cx)?;
     let _turn = unit_turn(cx, id, true)?;
@@ -151,7 +151,7 @@ pub(crate) fn start_attempt(cx: &Context, id: &UnitId, ask: &DispatchAsk) -> Out
     Ok(unit)
 }
 
-/// The shim of an attempt that the log knows is started.
+/// Starts the shim of an attempt that is in the log.
 pub(crate) fn begin_attempt(cx: &Context, id: &UnitId, attempt: u32) -> Outcome<()> {
     let folder = attempt_folder(cx, id, attempt);
     if let Err(e) = attempt::spawn(&folder) {
@@ -161,7 +161,7 @@ pub(crate) fn begin_attempt(cx: &Context, id: &UnitId, attempt: u32) -> Outcome<
     Ok(())
 }
 
-/// Everything that an attempt needs is on disk. Until the log knows of it, that means nothing.
+/// Writes all files of an attempt to disk. They have no effect until the attempt is in the log.
 pub(crate) fn prepare_attempt(
     cx: &Context,
     unit: &Unit,
@@ -188,7 +188,7 @@ pub(crate) fn prepare_attempt(
     let received = crate::attempts::handoff::receive(cx, unit, ask, &mut job, &mut brief)?;
     let prompt = prompt::make(words.as_ref(), &brief).map_err(|e| refuse(Code::Invalid, e))?;
     let folder = attempt_folder(cx, &unit.id, job.attempt);
-    // What somebody prepared who was killed, or refused, before the log knew of it.
+    // Removes files left by a process that was killed or refused before the attempt was in the log.
     attempt::discard(&folder).map_err(|e| io_refusal("remove", &folder, &e))?;
     attempt::prepare(&folder, &job, &prompt).map_err(|e| io_refusal("write", &folder, &e))?;
     received
@@ -228,7 +228,7 @@ pub(crate) fn job(cx: &Context, unit: &Unit, ask: &DispatchAsk) -> Outcome<Job> 
                 .help("jit config set dispatch.command '[\"<program>\"]'"),
         ));
     }
-    // What earlier attempts used is gone.
+    // Subtracts the usage of earlier attempts.
     let budget = run
         .budget()
         .map(|all| Usd(all.0.saturating_sub(unit.cost_usd.unwrap_or_default().0)));
@@ -250,7 +250,7 @@ pub(crate) fn job(cx: &Context, unit: &Unit, ask: &DispatchAsk) -> Outcome<Job> 
             ));
         }
         Again::Resume | Again::Fork => {
-            // A session is its own agent's.
+            // Only the agent that created a session can resume it.
             let own = program.resumes() && unit.agent.as_ref().is_none_or(|last| *last == agent);
             let Some(session) = unit.session_id.clone().filter(|_| own) else {
                 return Err(invalid(format!(
@@ -322,8 +322,8 @@ pub(crate) fn job(cx: &Context, unit: &Unit, ask: &DispatchAsk) -> Outcome<Job> 
     })
 }
 
-/// What the counter of this session showed when an attempt last told of it. One that was ended before its time told
-/// nothing: what it used is the next one's, and is not lost.
+/// Returns the session's usage counter as the last attempt reported it. An attempt that was killed reported nothing:
+/// its usage is counted for the next attempt and is not lost.
 fn meter_of(cx: &Context, unit: &Unit, session: &str) -> Option<Meter> {
     (1..=unit.attempt)
         .rev()
@@ -335,7 +335,8 @@ fn meter_of(cx: &Context, unit: &Unit, session: &str) -> Option<Meter> {
         .find_map(|exit| exit.meter)
 }
 
-/// What somebody should know who starts agents in this way: limits that cannot be kept, locks that do not count.
+/// Returns warnings about starting agents with these settings: limits that cannot be enforced, locks that have no
+/// effect.
 pub fn cautions(cx: &Context, run: &Settings) -> Vec<String> {
     let run = run.over(&run_settings(cx));
     let name = run.agent.unwrap_or_default();
@@ -361,7 +362,7 @@ pub fn cautions(cx: &Context, run: &Settings) -> Vec<String> {
     said
 }
 
-/// Whether this agent program asks before it acts, as far as settings here and of this user tell.
+/// Whether this agent program has our hook, according to the settings of the project and of the user.
 fn has_hook(cx: &Context, program: Program) -> bool {
     let root = cx.place.worktree_root.as_deref().unwrap_or(&cx.place.start);
     [Reach::Project, Reach::User].into_iter().any(|reach| {
@@ -371,7 +372,7 @@ fn has_hook(cx: &Context, program: Program) -> bool {
     })
 }
 
-/// What is known about the work, for whoever is to do it.
+/// Returns the facts about the work, for the prompt of the agent.
 pub(crate) fn brief(cx: &Context, unit: &Unit, attempt: u32) -> Outcome<Brief> {
     let view = crate::write_path::view(cx)?;
     let unreadable = |e| refuse(Code::Io, e);
@@ -421,7 +422,7 @@ pub(crate) fn brief(cx: &Context, unit: &Unit, attempt: u32) -> Outcome<Brief> {
     })
 }
 
-/// Asks the agent of a unit to end. It is settled when it has.
+/// Asks the agent of a unit to end. The attempt is settled after it has ended.
 pub(crate) fn stop_unit(cx: &Context, named: Option<&str>, reason: &str) -> Outcome<Answer> {
     let unit = crate::units::service::living_unit(cx, &crate::write_path::view(cx)?, named)?;
     crate::context::calling_agent::require_not_of_another(cx, &unit)?;
@@ -456,7 +457,7 @@ pub(crate) fn stop_attempt(cx: &Context, unit: &Unit, reason: &str) -> Outcome<(
         .map_err(|e| io_refusal("write", &folder, &e))
 }
 
-/// The claim on a unit's issue is kept while nobody works in it.
+/// Renews the claim on a unit's issue while no agent runs in the unit.
 pub(crate) fn keep_claim(cx: &Context, unit: &Unit) -> Outcome<()> {
     let renew = |lease: &Lease| Command::Renew {
         target: Target::Lease(lease.lease_id.clone()),
@@ -466,7 +467,7 @@ pub(crate) fn keep_claim(cx: &Context, unit: &Unit) -> Outcome<()> {
     as_holder(cx, unit, &renew)
 }
 
-/// The claim on a unit's issue is given back, for others to take.
+/// Releases the claim on a unit's issue, so that others can acquire it.
 pub(crate) fn give_back_claim(cx: &Context, unit: &Unit) -> Outcome<()> {
     let release = |lease: &Lease| Command::Release {
         target: Target::Lease(lease.lease_id.clone()),
@@ -474,7 +475,7 @@ pub(crate) fn give_back_claim(cx: &Context, unit: &Unit) -> Outcome<()> {
     as_holder(cx, unit, &release)
 }
 
-/// Does something about the claim on a unit's issue as whoever holds it for the unit, if anybody does.
+/// Runs a command on the claim of a unit's issue, as its holder. Does nothing if the unit holds no claim.
 fn as_holder(cx: &Context, unit: &Unit, command: &dyn Fn(&Lease) -> Command) -> Outcome<()> {
     let Some(issue) = &unit.issue_id else {
         return Ok(());
@@ -499,7 +500,7 @@ fn as_holder(cx: &Context, unit: &Unit, command: &dyn Fn(&Lease) -> Command) -> 
     crate::write_path::transact_as(cx, None, &command, kept).map(drop)
 }
 
-/// A random UUID, as agents want for the names of their sessions.
+/// Returns a random UUID, the format that agent programs require for session names.
 fn uuid() -> std::io::Result<String> {
     let bits = random::u128()?;
     let bits = (bits & !(0xf000 << 64) & !(0xc000 << 48)) | (0x4000 << 64) | (0x8000 << 48);
@@ -507,7 +508,7 @@ fn uuid() -> std::io::Result<String> {
     Ok([&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-"))
 }
 
-/// The program that would be started with these settings, if there is none of that name.
+/// Returns the name of the program for these settings if it is not installed.
 pub(crate) fn missing_program(cx: &Context, run: &Settings) -> Option<String> {
     let run = run.over(&crate::attempts::dispatch::run_settings(cx));
     let named = run.command.as_ref().and_then(|words| words.first().cloned());

@@ -1,14 +1,17 @@
-//! Handing the work of one agent to another (G14). What a handoff says is [`crate::attempts::handoff_text`].
+//! Hands the work of one agent to another (G14). The module [`crate::attempts::handoff_text`] defines the text of a
+//! handoff.
 //!
 //! What must hold:
 //!
-//! - agents do not hand anything to each other: whoever starts the receiving one moves it, and nobody else;
-//! - a handoff of a plan is made once, when its receiver is first dispatched, and stays as it is: whoever is killed after
-//!   that finds the same file. It is in the log with the attempt that was told first, in the same append as that attempt;
-//! - an agent is told once: an attempt that goes on with a session is told only what came since; one that begins anew
-//!   knows nothing, and is told everything;
-//! - by hand, the agent that goes has ended before the other is started; its end, the claim on the issue and the
-//!   beginning of the other are one append. A unit is never seen without an agent in between.
+//! - Agents never hand anything to each other directly. Only the process that starts the receiving agent delivers a
+//!   handoff.
+//! - A handoff of a plan is written once, when its receiver is first dispatched, and never changes. A process that
+//!   follows a killed one finds the same file. The log records it in the same append as the first attempt that
+//!   received it.
+//! - An agent receives each handoff once. An attempt that resumes a session receives only new handoffs. An attempt
+//!   with a new session knows nothing, and receives all of them.
+//! - In a handoff by hand, the old agent has ended before the new one starts. The end of the old one, the claim on
+//!   the issue and the start of the new one are one append. No reader ever sees the unit without an agent in between.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -37,36 +40,36 @@ use crate::context::Context;
 use crate::refusals::refuse;
 use crate::write_path::Kept;
 
-/// The name of every handoff.
+/// File name of every handoff.
 const FILE: &str = "handoff.md";
-/// The folder for what is handed around, as workflows have it.
+/// Folder for handoffs, named as in workflows.
 const FOLDER: &str = "cross-pollination";
-/// Of a unit that is not there yet.
+/// Folder for handoffs to a unit that does not exist yet.
 const WAITING: &str = "waiting";
-/// Where an agent finds what it was handed.
+/// Environment variable with the folder of the handoffs that an agent received.
 const VARIABLE: &str = "JIT_HANDOFF_DIR";
 
-/// Who gets what is handed on by hand.
+/// The receiver of a handoff by hand.
 #[derive(Debug, PartialEq, Eq)]
 enum Receiver {
     /// Another agent in the same worktree.
     Kind,
     Unit(Box<Unit>),
-    /// A unit that a workflow will have.
+    /// A future unit of a workflow.
     ToCome(UnitId),
 }
 
-/// What an attempt is handed.
+/// The handoffs of one attempt.
 #[derive(Debug, Default)]
 pub(crate) struct Received {
-    /// Of these, what the log does not know yet.
+    /// Those that are not in the log yet.
     pub news: Vec<Handed>,
-    /// What its agent finds in files: names of folders, and texts.
+    /// The files for the agent: names of folders, and texts.
     files: Vec<(String, String)>,
 }
 
 impl Received {
-    /// Into the folder of the attempt, before the log knows of it.
+    /// Writes the files into the folder of the attempt, before the attempt is in the log.
     pub(crate) fn put(&self, attempt: &Path) -> std::io::Result<()> {
         let all = attempt.join("handoffs");
         for (name, text) in &self.files {
@@ -83,7 +86,7 @@ fn git(e: GitError) -> Box<Refusal> {
     refuse(Code::Io, e)
 }
 
-/// Makes the folders of a file that are not there yet.
+/// Creates the missing parent folders of a file.
 fn make_folders(file: &Path) -> std::io::Result<()> {
     let missing: Vec<&Path> = file.ancestors().skip(1).take_while(|dir| !dir.exists()).collect();
     missing.into_iter().rev().try_for_each(file::make_dir_like_parent)
@@ -94,7 +97,7 @@ fn below_control(cx: &Context, path: &Path) -> String {
     below.to_string_lossy().into_owned()
 }
 
-/// Writes a handoff where there is none. What is there stays, and is what counts.
+/// Writes a handoff unless it exists. An existing file stays, and its text is returned.
 fn keep_handoff(path: &Path, text: &str) -> Outcome<String> {
     let io = |e: std::io::Error| io_refusal("write", path, &e);
     make_folders(path).map_err(io)?;
@@ -109,7 +112,8 @@ fn keep_handoff(path: &Path, text: &str) -> Outcome<String> {
     Ok(String::from_utf8_lossy(&there).into_owned())
 }
 
-/// Everything that an attempt is handed: made if it has to be, put into the brief, named in the job.
+/// Collects everything that an attempt receives: writes missing handoffs, adds them to the brief, and names them in
+/// the job.
 pub(crate) fn receive(
     cx: &Context,
     unit: &Unit,
@@ -119,13 +123,13 @@ pub(crate) fn receive(
 ) -> Outcome<Received> {
     let mut received = Received::default();
     let mut told: Vec<(Handed, String)> = Vec::new();
-    // A session that is gone on with knows what it was told.
+    // A resumed session already knows its earlier handoffs.
     if !brief.resumed {
         for known in &unit.handoffs {
             let path = cx.place.control_dir.join(&known.path);
             let text = file::read_real(&path, LONGEST as u64).ok().flatten();
             let text = text.and_then(|bytes| String::from_utf8(bytes).ok());
-            // What somebody changed is not what was handed over.
+            // A file that was changed is not the handoff that was recorded.
             if let Some(text) = text.filter(|text| handoffs::digest(text) == known.digest) {
                 told.push((known.clone(), text));
             }
@@ -167,7 +171,7 @@ pub(crate) fn receive(
                 .push((handed.from.clone(), path.to_string_lossy().into_owned()));
             received.files.push((name, text.clone()));
         }
-        // What is too much for the prompt is in files only, or its end is missing.
+        // A text that is too long for the prompt is only in files, or its end is cut.
         let fits = text.len() <= room;
         room = room.saturating_sub(text.len());
         if in_prompt && (fits || !in_files) {
@@ -184,7 +188,7 @@ pub(crate) fn receive(
     Ok(received)
 }
 
-/// What there is for a unit: from whom, where it is kept, and what it says.
+/// Returns the handoffs for a unit: sender, path and text of each.
 fn coming_in(cx: &Context, unit: &Unit, asked: &Handoffs) -> Outcome<Vec<(String, PathBuf, String)>> {
     let mut found = Vec::new();
     let longest = LONGEST.min(LONGEST_ALL / asked.from.len().max(1));
@@ -202,7 +206,7 @@ fn coming_in(cx: &Context, unit: &Unit, asked: &Handoffs) -> Outcome<Vec<(String
             found.push((giver.to_string(), path, text));
         }
     }
-    // By hand, in the order in which they came.
+    // Handoffs by hand, in the order of arrival.
     let inbox = inbox(cx, unit);
     let_in(cx, unit, &inbox)?;
     let mut there: Vec<PathBuf> = std::fs::read_dir(&inbox)
@@ -238,19 +242,20 @@ fn handoff_path(cx: &Context, workflow: &WorkflowId, barrier: u32, from: &UnitId
         .join(FILE)
 }
 
-/// What is given to a unit by hand. Of another unit of the same name it is another place.
+/// Folder of handoffs by hand to a unit. A later unit of the same name has another folder.
 fn inbox(cx: &Context, unit: &Unit) -> PathBuf {
     let units = cx.place.control_dir.join("units").join(unit.id.as_str());
     units.join(FOLDER).join(unit.created_at.ms().to_string())
 }
 
-/// What is given to the next unit of a name, before there is one.
+/// Folder of handoffs to the next unit of a name, before that unit exists.
 fn waiting_room(cx: &Context, id: &UnitId) -> PathBuf {
     let units = cx.place.control_dir.join("units").join(id.as_str());
     units.join(FOLDER).join(WAITING)
 }
 
-/// What waited for a unit of this name is this one's. Who is killed meanwhile is followed by somebody who goes on.
+/// Moves waiting handoffs into the inbox of the new unit of that name. After a crash the next process completes the
+/// move.
 fn let_in(cx: &Context, unit: &Unit, inbox: &Path) -> Outcome<()> {
     let room = waiting_room(cx, &unit.id);
     let Ok(waiting) = std::fs::read_dir(&room) else {
@@ -262,7 +267,7 @@ fn let_in(cx: &Context, unit: &Unit, inbox: &Path) -> Outcome<()> {
         make_folders(&to).map_err(io)?;
         match std::fs::rename(entry.path(), &to) {
             Ok(()) => {}
-            // The same was given to it since.
+            // The same handoff was given to the unit since.
             Err(_) if to.join(FILE).exists() => {
                 std::fs::remove_dir_all(entry.path()).map_err(io)?;
             }
@@ -272,7 +277,7 @@ fn let_in(cx: &Context, unit: &Unit, inbox: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// What is known about the work in a unit.
+/// Collects the facts about the work in a unit.
 fn known_about(cx: &Context, unit: &Unit, to: String, note: Option<&str>) -> Outcome<Known> {
     let common = crate::units::service::common(cx)?;
     let mut facts = Vec::new();
@@ -290,7 +295,7 @@ fn known_about(cx: &Context, unit: &Unit, to: String, note: Option<&str>) -> Out
         "unit {}, worked on by {who}, attempt {}",
         unit.id, unit.attempt
     ));
-    // What it has done: as it landed, or as it is now.
+    // The state of the work: as it landed, or as it is now.
     let commit = match &unit.merge_commit {
         Some(commit) => {
             facts.push(format!("landed as {commit} on {}", unit.goes_to()));
@@ -334,7 +339,7 @@ fn known_about(cx: &Context, unit: &Unit, to: String, note: Option<&str>) -> Out
     let folder = crate::units::service::attempt_folder(cx, &unit.id, unit.attempt);
     let job = crate::attempts::retry_settings::own_job(cx, unit);
     let mut checks = Vec::new();
-    // It would not have landed otherwise.
+    // A landed unit has passed its checks.
     if let (Some(job), true) = (&job, unit.merge_commit.is_some()) {
         checks.extend(job.validate.iter().map(|command| Check {
             name: command.clone(),
@@ -364,7 +369,7 @@ fn known_about(cx: &Context, unit: &Unit, to: String, note: Option<&str>) -> Out
     })
 }
 
-/// What there was before the unit's work, which ends in that commit.
+/// Returns the state before the unit's work, which ends in that commit.
 pub(crate) fn without_it(cx: &Context, unit: &Unit, commit: &str) -> Outcome<String> {
     let about = Git::in_git_dir(crate::units::service::common(cx)?)
         .args(["log", "-1", "--format=%P%n%B", commit])
@@ -375,12 +380,12 @@ pub(crate) fn without_it(cx: &Context, unit: &Unit, commit: &str) -> Outcome<Str
     let squashed = about.contains(crate::units::worktree_state::SQUASHED);
     Ok(match unit.merge_commit.is_some() && (merged || squashed) {
         true => format!("{commit}^1"),
-        // Nobody had moved the target, so it became the unit's branch.
+        // The target had not moved, so it was fast-forwarded to the unit's branch.
         false => unit.base.clone(),
     })
 }
 
-/// What a commit brought, by file.
+/// Returns the changes of a commit, by file.
 fn lines_changed(cx: &Context, unit: &Unit, commit: &str) -> Outcome<Vec<Changed>> {
     let common = crate::units::service::common(cx)?;
     let from = without_it(cx, unit, commit)?;
@@ -408,7 +413,7 @@ fn lines_changed(cx: &Context, unit: &Unit, commit: &str) -> Outcome<Vec<Changed
     Ok(listed.split(|b| *b == 0).filter_map(one).collect())
 }
 
-/// The files that a unit was to make: short texts as they are, of the others where they are.
+/// Returns the artifacts of a unit: short texts in full, of the others only the place.
 fn artifacts_of(cx: &Context, unit: &Unit, commit: Option<&str>) -> Vec<Artifact> {
     let Ok(common) = crate::units::service::common(cx) else {
         return Vec::new();
@@ -480,7 +485,7 @@ pub(crate) fn hand_on_unit(cx: &Context, ask: &HandAsk) -> Outcome<Answer> {
     handed(cx, &unit, to, Some(path), text, receiver)
 }
 
-/// A unit that has not begun, of a workflow that runs or may be opened again.
+/// Finds a unit that has not started, in a workflow that runs or can be reopened.
 fn to_come(cx: &Context, named: &str, unknown: Box<Refusal>) -> Outcome<UnitId> {
     let view = crate::write_path::view(cx)?;
     let workflows = state::workflows(&*view.table).map_err(|e| refuse(Code::Io, e))?;
@@ -490,7 +495,7 @@ fn to_come(cx: &Context, named: &str, unknown: Box<Refusal>) -> Outcome<UnitId> 
         };
         let unit = state::unit(&*view.table, id).map_err(|e| refuse(Code::Io, e))?;
         let own = unit.filter(|unit| unit.workflow.as_ref() == Some(&workflow.id));
-        // One whose making was undone is made again.
+        // A unit whose creation was undone is created again.
         let ended = |unit: &Unit| unit.merge_status == MergeStatus::Merged || unit.abandoned.is_some();
         if !own.as_ref().is_some_and(ended) {
             return Ok(id.clone());
@@ -514,13 +519,13 @@ fn page_about(cx: &Context, unit: &Unit, to: &str, ask: &HandAsk) -> Outcome<Str
     Ok(handoffs::page(&known, LONGEST))
 }
 
-/// Into the place where the next agent of that unit is told from.
+/// Writes a handoff into the inbox of the receiving unit.
 fn give(inbox: &Path, from: &str, text: &str) -> Outcome<PathBuf> {
     let folder = inbox.join(handoffs::digest(text));
     let path = folder.join(FILE);
     let io = |e: std::io::Error| io_refusal("write", &folder, &e);
     make_folders(&path).map_err(io)?;
-    // Who it is from first: without the text it means nothing.
+    // Writes the sender first: without the text it has no effect.
     file::put_like_parent(&folder.join("from"), from.as_bytes()).map_err(io)?;
     keep_handoff(&path, text)?;
     Ok(path)
@@ -551,7 +556,7 @@ fn handed(
     crate::write_path::read_answer(cx, &view, reply)
 }
 
-/// Another kind of agent goes on in the same worktree.
+/// Hands the work to another kind of agent in the same worktree.
 fn hand_to_kind(cx: &Context, unit: &Unit, ask: &HandAsk, to: String) -> Outcome<Answer> {
     crate::attempts::dispatch::require_trusted_dispatch(cx)?;
     let id = &unit.id;
@@ -591,12 +596,12 @@ fn hand_to_kind(cx: &Context, unit: &Unit, ask: &HandAsk, to: String) -> Outcome
     };
     let dispatch = DispatchAsk {
         run: run.over(&asked.run),
-        // What was handed to the one before is in what it was told; this one is told by what follows.
+        // Handoffs to the previous agent are recorded with the unit. The new agent also gets the one written below.
         handoffs: Handoffs::default(),
         again: Again::Fresh,
         ..asked
     };
-    // What would be refused is refused before anybody is stopped.
+    // Checks everything that could be refused before the running agent is stopped.
     let mut then = unit.clone();
     if let Ok(Attempt::Running(running)) = attempt::look(&folder) {
         let used = running.sum.cost_usd.unwrap_or_default().0;
@@ -634,7 +639,7 @@ fn hand_to_kind(cx: &Context, unit: &Unit, ask: &HandAsk, to: String) -> Outcome
         now.turns = now.turns.saturating_add(facts.turns);
         ended = facts;
     }
-    // The next one is not told that the one before failed.
+    // The next agent does not see that the previous one failed.
     now.last_error.clone_from(&unit.error);
     if at_work {
         now.state = Phase::Ready;
@@ -659,7 +664,7 @@ fn hand_to_kind(cx: &Context, unit: &Unit, ask: &HandAsk, to: String) -> Outcome
     handed(cx, &now, to, Some(path), text, Some(*unit))
 }
 
-/// Ends the agent of a unit, and says what it came to. `None`: it had done its work before it could be stopped.
+/// Ends the agent of a unit and returns its outcome. `None`: the agent completed its work before it could be stopped.
 fn end_for_another(
     cx: &Context,
     unit: &Unit,
@@ -701,7 +706,7 @@ fn end_for_another(
     Ok(Some(facts))
 }
 
-/// What was said in an attempt. What cannot be read was not said.
+/// Returns a digest of an attempt's events. Unreadable events are ignored.
 fn digested(folder: &Path) -> Digested {
     let mut said = Digested::default();
     let mut from = 0;

@@ -1,25 +1,28 @@
-//! What one agent leaves for the next: `handoff.md` (G14).
+//! The text of a handoff, `handoff.md`: what one agent leaves for the next (G14).
 //!
 //! What must hold:
 //!
-//! - it is made of facts: what git, the log and the files of the attempt say. What the agent itself says is in it as data,
-//!   between marks that the text cannot contain;
-//! - it is bounded. What does not fit is left out whole, and the end says what;
-//! - everything in it that others wrote passes through [`passed_on`], and nothing else does.
+//! - A handoff consists of facts from git, the log and the files of the attempt. The agent's own words are included
+//!   as data, between marks that the text cannot contain.
+//! - Its size is bounded. A part that does not fit is left out whole, and the end names it.
+//! - Every text written by others passes through `passed_on`, and no other text does.
 //!
 //! # Format
 //!
-//! Markdown: a title, a list of what is known for sure, then sections that are there only if there is something to say:
+//! Markdown: a title, a list of facts, then sections that exist only if they have content:
 //! `Changed`, `Checks`, `Commands`, `Refused`, `Last words`, `A note`, `Artifacts`, `Left out`.
 //!
-//! # Where it is
+//! # Paths
 //!
-//! | path in the control plane | what |
-//! |---|---|
-//! | `workflows/<id>/cross-pollination/barrier-<phase>/<from>-to-<to>/handoff.md` | made once, when the receiving unit of a plan is first dispatched; never changed |
-//! | `units/<to>/cross-pollination/<when it was made>/<digest>/handoff.md` | given by hand, `jit handoff` |
-//! | `units/<to>/cross-pollination/waiting/<digest>/handoff.md` | the same, for a unit of a workflow that has not begun; it is moved there when its first agent is dispatched |
-//! | `units/<to>/attempt-<n>/handoffs/<from>-to-<to>/handoff.md` | what the agent of that attempt was told: `JIT_HANDOFF_DIR` |
+//! All paths are in the control plane:
+//!
+//! - `workflows/<id>/cross-pollination/barrier-<phase>/<from>-to-<to>/handoff.md`: written once, when the receiving
+//!   unit of a plan is first dispatched; never changed.
+//! - `units/<to>/cross-pollination/<creation time>/<digest>/handoff.md`: given by hand, `jit handoff`.
+//! - `units/<to>/cross-pollination/waiting/<digest>/handoff.md`: the same, for a unit of a workflow that has not
+//!   started. It moves to the folder above when its first agent is dispatched.
+//! - `units/<to>/attempt-<n>/handoffs/<from>-to-<to>/handoff.md`: the handoffs that the agent of that attempt
+//!   received, `JIT_HANDOFF_DIR`.
 
 use std::fmt::Write as _;
 
@@ -29,21 +32,21 @@ use jit_agents::redact::Redactor;
 use jit_agents::short;
 use sha2::{Digest as _, Sha256};
 
-/// Bytes of one handoff.
+/// Maximum bytes of one handoff.
 pub const LONGEST: usize = 64 << 10;
-/// Bytes of all that one agent is handed.
+/// Maximum bytes of all handoffs of one agent.
 pub const LONGEST_ALL: usize = 256 << 10;
-/// Bytes of an artifact that is put in as it is.
+/// Maximum bytes of an artifact that is included in full.
 pub const LONGEST_ARTIFACT: u64 = 16 << 10;
-/// Kept free for what was left out.
+/// Bytes reserved for the list of parts that were left out.
 const FOR_THE_END: usize = 1 << 10;
 const MOST_FILES: usize = 100;
 const MOST_COMMANDS: usize = 40;
 const MOST_DENIALS: usize = 20;
-/// Characters of one line, and of an agent's last words.
+/// Maximum characters of one line, and of an agent's last words.
 const LONGEST_LINE: usize = 240;
 const LONGEST_WORDS: usize = 6_000;
-/// What agents call the tool that runs a command line.
+/// Names that agents use for the tool that runs a command line.
 const SHELLS: &[&str] = &[
     "Bash",
     "shell",
@@ -54,38 +57,38 @@ const SHELLS: &[&str] = &[
     "execute",
 ];
 
-/// A file, and how many lines came and went; `None` for what has no lines.
+/// A changed file, and its added and removed lines; `None` for a file without lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changed {
     pub path: String,
     pub lines: Option<(u64, u64)>,
 }
 
-/// A file that was to be made.
+/// A file that the unit had to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Artifact {
     pub path: String,
     pub kind: String,
-    /// The commit that has it.
+    /// The commit that contains it.
     pub commit: Option<String>,
     pub bytes: Option<u64>,
-    /// If it is a short text.
+    /// Set if it is a short text.
     pub text: Option<String>,
 }
 
-/// Something that was checked.
+/// A check and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
     pub name: String,
     pub outcome: String,
 }
 
-/// What is known about the work of one agent.
+/// The facts about the work of one agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Known {
     pub from: String,
     pub to: String,
-    /// What is known for sure, in lines.
+    /// Facts, one line each.
     pub facts: Vec<String>,
     pub changed: Vec<Changed>,
     pub checks: Vec<Check>,
@@ -94,7 +97,7 @@ pub struct Known {
     pub artifacts: Vec<Artifact>,
 }
 
-/// What an attempt's events come to.
+/// Digest of an attempt's events.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Digested {
     /// Command lines, and whether they failed, if that is known.
@@ -110,7 +113,7 @@ impl Digested {
                 self.commands.push((detail.clone(), None));
             }
             AgentEvent::ToolDone { name, failed, .. } if SHELLS.contains(&name.as_str()) => {
-                // They come back in the order in which they were asked for.
+                // Results arrive in the order of the calls.
                 if let Some(open) = self.commands.iter_mut().find(|(_, failed)| failed.is_none()) {
                     open.1 = Some(*failed);
                 }
@@ -125,7 +128,7 @@ impl Digested {
     }
 }
 
-/// SHA-256, by which a handoff is known.
+/// Returns the SHA-256 digest that identifies a handoff.
 pub fn digest(text: &str) -> String {
     Sha256::digest(text.as_bytes())
         .iter()
@@ -133,23 +136,23 @@ pub fn digest(text: &str) -> String {
         .collect()
 }
 
-/// A text that somebody else wrote, as it may be passed on.
+/// Redacts and cleans a text that was written by others.
 fn passed_on(text: &str) -> String {
     cleaned(&Redactor::of_process().clean(text))
 }
 
-/// The same, as a part of a line.
+/// The same, shortened to a part of one line.
 fn in_line(text: &str) -> String {
     let one: Vec<&str> = text.split_whitespace().collect();
     short(&passed_on(&one.join(" ")), LONGEST_LINE)
 }
 
-/// As code in Markdown, whatever is in it.
+/// Formats any text as inline code in Markdown.
 fn code(text: &str) -> String {
     format!("`{}`", in_line(text).replace('`', "'"))
 }
 
-/// Takes so many bytes and no more.
+/// A text of limited length.
 struct Page {
     text: String,
     longest: usize,
@@ -157,7 +160,7 @@ struct Page {
 }
 
 impl Page {
-    /// A part that is there whole or not at all.
+    /// Adds a part whole, or not at all.
     fn add(&mut self, what: &str, part: &str) {
         match self.text.len() + part.len() > self.longest {
             true => self.left_out.push(what.to_owned()),
@@ -166,7 +169,7 @@ impl Page {
     }
 }
 
-/// Some of many, each in a line, and how many more there are.
+/// Lists the first entries, one line each, and the number of the others.
 fn list<T>(title: &str, all: &[T], most: usize, line: impl Fn(&T) -> String) -> String {
     let mut out = format!("\n## {title}\n\n");
     for one in all.iter().take(most) {
@@ -178,7 +181,7 @@ fn list<T>(title: &str, all: &[T], most: usize, line: impl Fn(&T) -> String) -> 
     out
 }
 
-/// The file, of at most so many bytes.
+/// Returns the text of the handoff, of at most `longest` bytes.
 pub fn page(known: &Known, longest: usize) -> String {
     let mut page = Page {
         text: format!(
@@ -232,7 +235,7 @@ pub fn page(known: &Known, longest: usize) -> String {
         if let Some(bytes) = artifact.bytes {
             let _ = write!(place, ", {bytes} bytes");
         }
-        // The name is the agent's choice, and this is a command.
+        // The agent chose the name, and this becomes a command: only plain characters are allowed.
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
         if let Some(commit) = commit.filter(|_| artifact.path.chars().all(plain)) {
             let _ = write!(place, ": `git show {commit}:{}`", artifact.path);
@@ -266,7 +269,7 @@ fn changed(all: &[Changed]) -> String {
     })
 }
 
-/// The last ones.
+/// Lists the last commands.
 fn commands(all: &[(String, Option<bool>)]) -> String {
     let failed = all.iter().filter(|(_, failed)| *failed == Some(true)).count();
     let title = format!("Commands: {} were run, {failed} failed", all.len());

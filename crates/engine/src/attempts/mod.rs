@@ -1,4 +1,5 @@
-//! Attempts: an agent started once in a unit, how it ended, and its handoff to the next.
+//! Attempts: an attempt is one agent, started once in a unit. This room starts it, records its outcome and hands its
+//! work to the next agent.
 
 pub mod accounts;
 pub mod dispatch;

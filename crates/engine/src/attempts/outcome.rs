@@ -1,8 +1,11 @@
-//! What an attempt came to (G7, G8).
+//! Determines the outcome of an attempt (G7, G8).
 //!
-//! What must hold: an agent's word is not enough. A unit is COMPLETED when its agent ended without an error, its artifacts
-//! are there, its checks passed, nothing outside of its scope or under another's lock was written, and git has its work,
-//! all of it committed.
+//! What must hold: the agent's own report is not enough. A unit is COMPLETED only if all of this holds:
+//!
+//! - its agent ended without an error;
+//! - its artifacts exist and its checks passed;
+//! - it wrote nothing outside its scope or under a lock of another agent;
+//! - all of its work is committed.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -34,14 +37,14 @@ use crate::gates::run::{GRACE, Run, run};
 use crate::refusals::refuse;
 use crate::units::worktree_state::marked_conflict;
 
-/// A shim that was started may take so long to show itself.
+/// A started shim has this long to acquire its lock before it is started again.
 const SPAWN_AGAIN: Duration = Duration::from_secs(3);
 
-/// Paths that are named in a message.
+/// Maximum number of paths named in a message.
 const NAMED: usize = 10;
 
-/// What the log says about units at work is what their files say. For everybody who shows or decides something.
-/// Units of workflows that are not over are their coordinator's affair. What cannot be settled now is shown as it was.
+/// Settles all running units, so that the log agrees with the files of their attempts. Units of running workflows are
+/// left to their coordinator. A unit that cannot be settled now is shown as it was.
 pub(crate) fn settle_all(cx: &Context, units: &[Unit]) {
     for unit in units {
         let at_work = matches!(unit.state, Phase::Dispatched | Phase::Running);
@@ -51,7 +54,7 @@ pub(crate) fn settle_all(cx: &Context, units: &[Unit]) {
     }
 }
 
-/// The same for one of them, also in a workflow that nobody leads: whoever waits for its end would wait for ever.
+/// Settles one unit, even in a workflow without a coordinator: a process that waits for its end would wait forever.
 pub fn settle_unless_led(cx: &Context, id: &UnitId) -> Outcome<()> {
     let led = running_workflow(cx, &crate::units::service::load_unit(cx, id)?)?;
     match led.is_some_and(|workflow| {
@@ -62,7 +65,7 @@ pub fn settle_unless_led(cx: &Context, id: &UnitId) -> Outcome<()> {
     }
 }
 
-/// The workflow of a unit, if it is not over.
+/// Returns the workflow of a unit if it has not ended.
 fn running_workflow(cx: &Context, unit: &Unit) -> Outcome<Option<Workflow>> {
     let Some(id) = &unit.workflow else {
         return Ok(None);
@@ -72,7 +75,7 @@ fn running_workflow(cx: &Context, unit: &Unit) -> Outcome<Option<Workflow>> {
     Ok(workflow.filter(|workflow| !workflow.is_over()))
 }
 
-/// The same, for one of them. Somebody else who is at it already does it as well.
+/// Settles one unit. If another process is settling it, returns the unit as it is.
 pub(crate) fn settle(cx: &Context, id: &UnitId, starting: Starting) -> Outcome<Unit> {
     let Some(_turn) = crate::units::service::unit_turn(cx, id, false)? else {
         return crate::units::service::load_unit(cx, id);
@@ -87,10 +90,10 @@ pub(crate) fn settle_held(cx: &Context, mut unit: Unit, starting: Starting) -> O
     let folder = crate::units::service::attempt_folder(cx, &unit.id, unit.attempt);
     let io = |e: std::io::Error| io_refusal("read", &folder, &e);
     let exit = match attempt::look(&folder).map_err(io)? {
-        // There was one, or it would not be RUNNING: its traces are gone.
+        // A RUNNING unit had files; they are gone now.
         Attempt::NotStarted if unit.state == Phase::Running => return give_up_attempt(cx, &unit),
         Attempt::NotStarted if starting == Starting::Forbidden || is_cancelled(cx, &unit)? => {
-            // A shim may be on its way: it finds the attempt closed, or is told to stop.
+            // A shim may be starting: it finds the attempt closed, or receives the request to stop.
             return match attempt::bury(&folder) {
                 Ok(_) => {
                     crate::units::service::advance(cx, &unit.id, UnitInput::SpawnFailed, Facts::default())
@@ -100,7 +103,7 @@ pub(crate) fn settle_held(cx: &Context, mut unit: Unit, starting: Starting) -> O
             };
         }
         Attempt::NotStarted => {
-            // One that was started a moment ago comes to its lock soon.
+            // A shim that was started a moment ago acquires its lock soon.
             if !attempt::spawned_within(&folder, SPAWN_AGAIN) {
                 attempt::spawn(&folder).map_err(io)?;
             }
@@ -127,7 +130,7 @@ pub(crate) fn settle_held(cx: &Context, mut unit: Unit, starting: Starting) -> O
         unit = crate::units::service::advance(cx, &unit.id, UnitInput::InstanceRunning, Facts::default())?;
     }
     let (input, facts) = judge_attempt(cx, &unit, &job, &exit, &folder)?;
-    // One whose shim was killed had nobody to do that.
+    // A shim that was killed could not release the locks.
     crate::file_locks::service::let_go_of_files(
         cx,
         &Actor {
@@ -138,7 +141,7 @@ pub(crate) fn settle_held(cx: &Context, mut unit: Unit, starting: Starting) -> O
     crate::units::service::advance(cx, &unit.id, input, facts)
 }
 
-/// The files of an attempt are gone, and with them what it came to.
+/// Fails an attempt whose files are gone: its outcome is lost.
 fn give_up_attempt(cx: &Context, unit: &Unit) -> Outcome<Unit> {
     let facts = Facts {
         error: Some(crate::units::worktree_state::failure(
@@ -150,13 +153,13 @@ fn give_up_attempt(cx: &Context, unit: &Unit) -> Outcome<Unit> {
     crate::units::service::advance(cx, &unit.id, UnitInput::InstanceFailed, facts)
 }
 
-/// Nothing new begins in its workflow.
+/// Whether the workflow of the unit is being cancelled: nothing new starts in it.
 fn is_cancelled(cx: &Context, unit: &Unit) -> Outcome<bool> {
     let workflow = running_workflow(cx, unit)?;
     Ok(workflow.is_some_and(|workflow| workflow.cancelling))
 }
 
-/// T6, T7 or T8: what an attempt came to.
+/// T6, T7 or T8: determines the outcome of an attempt.
 pub(crate) fn judge_attempt(
     cx: &Context,
     unit: &Unit,
@@ -179,7 +182,7 @@ pub(crate) fn judge_attempt(
     };
     let output = folder.strip_prefix(&cx.place.control_dir).unwrap_or(folder);
     let failure = match failed(exit, &unit.agent) {
-        // Nothing can be asked of git there, and nobody can go on in it.
+        // Git cannot be run there, and no agent can continue in it.
         _ if !Path::new(&unit.worktree_path).is_dir() => Some(crate::units::worktree_state::failure(
             "worktree_gone",
             format!("its worktree {} is gone", unit.worktree_path),
@@ -213,7 +216,7 @@ pub(crate) fn judge_attempt(
     Ok((input, facts))
 }
 
-/// What a unit lacks whose agent ended well.
+/// Returns what a unit still lacks although its agent ended without an error.
 fn missing(cx: &Context, unit: &Unit, job: &Job) -> Outcome<Option<Failure>> {
     if let Some(failure) = crate::units::scope::outside_scope(cx, unit, &job.writes)? {
         return Ok(Some(failure));
@@ -301,7 +304,8 @@ fn missing(cx: &Context, unit: &Unit, job: &Job) -> Outcome<Option<Failure>> {
     Ok(None)
 }
 
-/// G15: what it committed although somebody else has it locked, for agents that were not held back, or went another way.
+/// G15: finds committed files that another agent has locked, for agents that were not stopped by a hook or bypassed
+/// it.
 fn wrote_locked(cx: &Context, unit: &Unit, job: &Job) -> Outcome<Option<Failure>> {
     if cx.config.enforce_leases() != Enforce::Strict {
         return Ok(None);
@@ -340,7 +344,7 @@ fn wrote_locked(cx: &Context, unit: &Unit, job: &Job) -> Outcome<Option<Failure>
     )))
 }
 
-/// Why an attempt was stopped, where that decides what comes next.
+/// Replaces the failure reason by the reason of the stop, if that decides the next step.
 fn stopped_for(mut failure: Failure, why: Option<String>) -> Failure {
     let Some(why) = why else { return failure };
     match why.as_str() {
@@ -355,8 +359,8 @@ fn stopped_for(mut failure: Failure, why: Option<String>) -> Failure {
     failure
 }
 
-/// Words of agents about their end that are taken over. Any other is only told: it may be anything, and words of ours
-/// decide what comes next.
+/// Failure reasons of agents that are adopted as ours. Any other is only shown: it can be any text, and our own
+/// reasons decide the next step.
 const AGENTS_WORDS: &[&str] = &[
     "api_error",
     "max_turns",
@@ -366,7 +370,7 @@ const AGENTS_WORDS: &[&str] = &[
     "usage",
 ];
 
-/// It says, or would have to say, that its account was refused.
+/// Whether the verdict says, or implies, that the account was refused.
 fn was_limited(verdict: &Verdict) -> bool {
     verdict.is_error
         && (verdict.limited.is_some()
@@ -375,7 +379,7 @@ fn was_limited(verdict: &Verdict) -> bool {
                 && matches!(verdict.reason.as_str(), "rate_limit" | "overloaded")))
 }
 
-/// Why an attempt failed, by how it ended alone.
+/// Returns why an attempt failed, judged only by how it ended.
 pub(crate) fn failed(exit: &Exit, agent: &Option<String>) -> Option<Failure> {
     let last = exit
         .stderr_tail
@@ -395,7 +399,7 @@ pub(crate) fn failed(exit: &Exit, agent: &Option<String>) -> Option<Failure> {
             with_last(text.to_owned()),
         ))
     };
-    // Its time was used up by waiting for the model.
+    // The time was used up by waiting for the model.
     if matches!(exit.end, End::TimedOut | End::Hung) && exit.verdict.as_ref().is_some_and(was_limited) {
         return word(
             failure_reason::RATE_LIMIT,
@@ -414,7 +418,7 @@ pub(crate) fn failed(exit: &Exit, agent: &Option<String>) -> Option<Failure> {
             Some(verdict) if verdict.is_error => {
                 let reason = match (verdict.api_status, verdict.reason.as_str()) {
                     _ if was_limited(verdict) => failure_reason::RATE_LIMIT,
-                    // Credentials, names, sizes: the same again would fail the same.
+                    // Credentials, names, sizes: a retry would fail the same way.
                     (Some(400..=428), _) if !verdict.retryable => failure_reason::USAGE,
                     (_, "authentication_failed" | "usage") if !verdict.retryable => failure_reason::USAGE,
                     (_, "budget_exhausted") => failure_reason::BUDGET,
@@ -429,7 +433,7 @@ pub(crate) fn failed(exit: &Exit, agent: &Option<String>) -> Option<Failure> {
                 Some(crate::units::worktree_state::failure(reason, text))
             }
             Some(_) => None,
-            // What was ended for lingering had given its result, so this is an exit.
+            // A process that was ended for lingering had given its result, so this is an exit.
             None => match (exit.exit_code, exit.signal) {
                 (Some(0), _) if tells_end => word("no_result", "it ended without saying how"),
                 (Some(0), _) => None,
@@ -458,7 +462,7 @@ fn fits(pattern: &str, path: &str) -> bool {
         || jit_core::model::glob::Pattern::parse(pattern).is_ok_and(|pattern| pattern.matches(path))
 }
 
-/// Which of the wanted files are there.
+/// Returns the requested artifacts that exist.
 fn found(job: &Job) -> Vec<Artifact> {
     let mut found = Vec::new();
     for wanted in &job.artifacts {

@@ -1,12 +1,12 @@
-//! What an attempt takes over from those before it (G10).
+//! Settings that an attempt takes over from earlier ones (G10).
 //!
 //! What must hold:
 //!
-//! - a unit is dispatched again as it was before, by its last attempt or else by its plan: who starts it by hand says only
-//!   what is to be different, and is told what was taken over. What belongs to one agent (its program, model, tools, mode
-//!   and account) is not taken over by another;
-//! - a session that is gone on with is told what is new, and nothing that it knows. One whose model never answered may know
-//!   nothing, and is told everything.
+//! - A unit is dispatched again with the settings of its last attempt, or else of its plan. A caller who dispatches
+//!   by hand gives only the differences, and the reply lists the settings that were taken over.
+//! - Settings that belong to one agent (program, model, tools, mode and account) are not taken over by another agent.
+//! - A resumed session receives only what is new. A session whose model never answered may know nothing, and receives
+//!   everything.
 
 use std::path::Path;
 
@@ -23,16 +23,17 @@ use crate::api::attempts::DispatchAsk;
 use crate::context::Context;
 use crate::units::worktree_state::is_merging;
 
-/// What a session that is gone on with knows.
+/// The knowledge of a resumed session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Memory {
-    /// Its task: the model has answered in it.
+    /// It knows its task: the model has answered in it.
     pub task: bool,
-    /// These very words.
+    /// It has received exactly this prompt.
     pub words: bool,
 }
 
-/// The job of a unit's last attempt. One of the same name that is over has left its own behind.
+/// Returns the job of the unit's last attempt. An ended unit of the same name may have left a job: that one is not
+/// returned.
 pub(crate) fn own_job(cx: &Context, unit: &Unit) -> Option<Job> {
     unit.worker.as_ref()?;
     attempt::job(&crate::units::service::attempt_folder(cx, &unit.id, unit.attempt)).ok()
@@ -48,7 +49,7 @@ pub(crate) fn planned(cx: &Context, unit: &Unit) -> Outcome<Option<PlanUnit>> {
     Ok(units.find(|planned| planned.id == unit.id.as_str()))
 }
 
-/// What a unit's agent was asked for: by whoever started the one before, else by the plan.
+/// Returns the options of the previous attempt, or else those of the plan.
 pub(crate) fn asked_before(cx: &Context, unit: &Unit, before: Option<&Job>) -> Outcome<DispatchAsk> {
     let plan = planned(cx, unit)?;
     let of_plan = match &plan {
@@ -76,7 +77,7 @@ pub(crate) fn asked_before(cx: &Context, unit: &Unit, before: Option<&Job>) -> O
     })
 }
 
-/// What is asked for by hand, over what was asked for before; and the names of what was taken over.
+/// Combines the caller's options with the earlier ones. Also returns the names of the settings that were taken over.
 pub(crate) fn over_before(
     cx: &Context,
     unit: &Unit,
@@ -114,7 +115,7 @@ pub(crate) fn over_before(
     Ok((all, taken))
 }
 
-/// What the session knows with which this job goes on.
+/// Returns the knowledge of the session that this job resumes.
 pub(crate) fn memory(cx: &Context, unit: &Unit, job: &Job) -> Memory {
     let mut memory = Memory::default();
     let Some(resume) = &job.resume else {
@@ -133,7 +134,7 @@ pub(crate) fn memory(cx: &Context, unit: &Unit, job: &Job) -> Memory {
     memory
 }
 
-/// The conflict that a unit is to settle, if it has one.
+/// Returns the conflict that a unit must resolve, if it has one.
 pub(crate) fn conflict_of(unit: &Unit) -> Option<Conflict> {
     let begun = is_merging(Path::new(&unit.worktree_path));
     let last = unit.last_error.as_ref().map(|error| error.reason.as_str());
@@ -148,7 +149,7 @@ pub(crate) fn conflict_of(unit: &Unit) -> Option<Conflict> {
     })
 }
 
-/// The settings that are not of whoever asks.
+/// Returns the names of the settings that the caller did not give.
 fn taken_over(asked: &Settings, all: &Settings) -> Vec<String> {
     let named = |run: &Settings| match serde_json::to_value(run) {
         Ok(serde_json::Value::Object(map)) => map,

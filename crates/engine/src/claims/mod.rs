@@ -1,4 +1,4 @@
-//! Claims: taking, waiting, looking, and keeping them alive.
+//! Claims: acquiring, waiting, listing and renewing leases on issues.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::context::Context;
 use crate::leases::alive;
 use crate::refusals::refuse;
 
-/// An agent that evicts others has that right from what is committed, or from the user.
+/// Evicts a lease. An agent needs that right from the committed policy, or from the user.
 pub(crate) fn force_evict(cx: &Context, target: Target, reason: String) -> Outcome<Answer> {
     let mut policy = cx.policy.clone();
     if cx.actor.agent_id.kind() == "agent" {
@@ -38,7 +38,7 @@ pub(crate) fn acquire(cx: &Context, command: &Command, wait: Option<Duration>) -
         Err(refusal) if may_pass(&refusal) && wait.is_some() => {}
         other => return other,
     }
-    // Watching begins before the next attempt, so that no release can slip in between.
+    // Watching starts before the next attempt, so that no release is missed in between.
     let watch = Watch::on(&cx.place.control_dir.join("events")).map_err(|e| refuse(Code::Io, e))?;
     loop {
         let refused = match crate::write_path::carry_out(cx, command) {

@@ -1,7 +1,9 @@
-//! `changelog.log`: what was worked on, one JSON object a line, for people and for programs that know files (D4).
+//! `changelog.log`: a record of the work done, one JSON object a line, for people and for programs that read files
+//! (D4).
 //!
-//! A view of the log. Each entry in the log knows the one before it, so a file that lost lines, or was never there, is
-//! noticed at the next entry and written again from where it is sound. `jit changelog` itself reads the log.
+//! It is a view of the log. Each entry in the log names its previous entry. So missing lines or a missing file are
+//! noticed at the next entry, and the file is rewritten from its last valid line. `jit changelog` itself reads the
+//! log.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -14,7 +16,7 @@ use jit_os::file;
 
 use crate::context::Context;
 
-/// How much of the end of the file is read to find its last line.
+/// Number of bytes at the end of the file that are read to find the last line.
 const END: u64 = 256 << 10;
 
 #[derive(serde::Deserialize)]
@@ -44,7 +46,7 @@ pub(crate) fn note_work(cx: &Context, lines: &[Stamped]) -> io::Result<()> {
     let mut bytes = Vec::new();
     if last != previous {
         if last > previous {
-            // Not ours to explain: the whole of it is written again.
+            // The file has entries that the log does not have: it is rewritten completely.
             (end, last) = (0, 0);
         }
         let upto = previous;
@@ -67,7 +69,7 @@ pub(crate) fn note_work(cx: &Context, lines: &[Stamped]) -> io::Result<()> {
     at.write_all(&bytes)
 }
 
-/// Up to where the file is made of whole lines, and the sequence of the last one.
+/// Returns the end of the last complete line, and the sequence of that line.
 fn sound_end(file: &fs::File) -> io::Result<(u64, u64)> {
     let len = file.metadata()?.len();
     let from = len.saturating_sub(END);

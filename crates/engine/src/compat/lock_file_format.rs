@@ -1,20 +1,21 @@
-//! Lock files of activities, for agents that know files and nothing else (B14).
+//! Lock files of activities, for agents that only know files (B14).
 //!
 //! # Format of `<control>/activities/<activity>.lock`
 //!
-//! One JSON object: `holder`, `holder_type` (`human` or `agent`), `acquired`, `expires`, and while a task of the activity is
-//! being worked on `task_id`, `task_acquired`, `task_expires`. Ours also have `lease_id`; that is how they are told from
-//! those of others.
+//! One JSON object: `holder`, `holder_type` (`human` or `agent`), `acquired`, `expires`. While a task of the activity
+//! is being worked on, it also has `task_id`, `task_acquired` and `task_expires`. Files written by jit also have
+//! `lease_id`; files of other programs do not.
 //!
 //! # Protocol
 //!
-//! Whoever creates the file exclusively holds the activity until `expires`; deleting it gives it back. `jit` creates its
-//! own the same way, before the lease is in the log, so that of a file-only agent and a `jit` command exactly one wins.
+//! The creator of the file (by exclusive creation) holds the activity until `expires`. Deleting the file releases it.
+//! `jit` creates its own files the same way, before the lease is in the log. So exactly one of a file-only agent and
+//! a `jit` command acquires the activity.
 //!
-//! A lock file of ours that somebody deleted is made again by the next command about claims, and by `jit validate`: the
-//! folder's time of change tells that there is something to look for.
+//! If a lock file of jit was deleted, the next command about claims, or `jit validate`, creates it again. The
+//! modification time of the folder shows that there is something to check.
 //!
-//! Everything read here is data from outside: bounded, never followed through a link, never waited for.
+//! All content read here comes from outside: reads are bounded, follow no links and never block.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -28,7 +29,7 @@ use jit_core::model::time::Wall;
 use jit_os::file;
 use serde::{Deserialize, Serialize};
 
-/// Longest lock file that is read.
+/// Maximum size of a lock file that is read.
 const MAX_FILE: u64 = 64 << 10;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -44,13 +45,13 @@ struct Record {
     lease_id: Option<LeaseId>,
 }
 
-/// What is under the name of a lock file.
+/// The content at the path of a lock file.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found {
     /// Written by `jit`, for this lease.
     Ours(LeaseId),
     Theirs(LockFile),
-    /// Not a lock file by the protocol, and why.
+    /// Not a valid lock file, and the reason.
     Malformed(String),
 }
 
@@ -62,7 +63,7 @@ fn path(control_dir: &Path, activity: &IssueId) -> PathBuf {
     folder(control_dir).join(format!("{activity}.lock"))
 }
 
-/// The activities that have a lock file.
+/// Lists the activities that have a lock file.
 pub fn list(control_dir: &Path) -> io::Result<Vec<IssueId>> {
     let entries = match fs::read_dir(folder(control_dir)) {
         Ok(entries) => entries,
@@ -82,7 +83,7 @@ pub fn list(control_dir: &Path) -> io::Result<Vec<IssueId>> {
     Ok(ids)
 }
 
-/// What a lock file says; `None` when there is none.
+/// Reads a lock file; `None` if there is none.
 pub fn read(control_dir: &Path, activity: &IssueId) -> io::Result<Option<Found>> {
     let bytes = match file::read_real(&path(control_dir, activity), MAX_FILE) {
         Ok(Some(bytes)) => bytes,
@@ -119,7 +120,7 @@ pub fn read(control_dir: &Path, activity: &IssueId) -> io::Result<Option<Found>>
     }))
 }
 
-/// A holder is an agent id, or a name that its type makes one.
+/// The holder is an agent id, or a name that becomes one with the holder type.
 fn holder(record: &Record) -> Option<AgentId> {
     if let Some((kind, _)) = record.holder.split_once(':')
         && kind == record.holder_type
@@ -155,13 +156,13 @@ fn bytes(lease: &Lease, task: Option<&Lease>) -> Vec<u8> {
     bytes
 }
 
-/// Takes the name for a lease that is about to be granted. False when there is a file of that name: the caller looks at
-/// it and tries again.
+/// Creates the lock file for a lease that is about to be granted. Returns false if a file of that name exists: the
+/// caller reads it and retries.
 pub fn take(control_dir: &Path, activity: &IssueId, lease: &Lease) -> io::Result<bool> {
     make(control_dir, activity, lease, None)
 }
 
-/// Makes a lock file that says what the log says, where there is none. False when there is one.
+/// Creates a lock file that matches the log, if there is none. Returns false if there is one.
 pub fn make(control_dir: &Path, activity: &IssueId, lease: &Lease, task: Option<&Lease>) -> io::Result<bool> {
     file::make_dir_like_parent(&folder(control_dir))?;
     changing(control_dir, activity, || {
@@ -173,7 +174,7 @@ pub fn make(control_dir: &Path, activity: &IssueId, lease: &Lease, task: Option<
     })
 }
 
-/// Makes the lock file say what the log says.
+/// Rewrites the lock file so that it matches the log.
 pub fn write(control_dir: &Path, activity: &IssueId, lease: &Lease, task: Option<&Lease>) -> io::Result<()> {
     file::make_dir_like_parent(&folder(control_dir))?;
     changing(control_dir, activity, || {
@@ -182,7 +183,7 @@ pub fn write(control_dir: &Path, activity: &IssueId, lease: &Lease, task: Option
     })
 }
 
-/// A lock file of others says no longer that the task is worked on. All else in it stays as it is.
+/// Removes the task from a lock file of another program. Its other fields stay unchanged.
 pub fn drop_task(control_dir: &Path, activity: &IssueId, task: &IssueId) -> io::Result<()> {
     let path = path(control_dir, activity);
     let Some(bytes) = file::read_real(&path, MAX_FILE)? else {
@@ -200,7 +201,7 @@ pub fn drop_task(control_dir: &Path, activity: &IssueId, task: &IssueId) -> io::
     changing(control_dir, activity, || file::refresh(&path, &bytes))
 }
 
-/// Nobody holds it any more.
+/// Removes the lock file: the activity has no holder any more.
 pub fn remove(control_dir: &Path, activity: &IssueId) -> io::Result<()> {
     changing(control_dir, activity, || {
         set_folder_aside(control_dir, activity)?;
@@ -211,7 +212,8 @@ pub fn remove(control_dir: &Path, activity: &IssueId) -> io::Result<()> {
     })
 }
 
-/// A folder under the name of a lock file is nobody's lock, but what is in it may be somebody's: it is moved, not deleted.
+/// Moves a folder at the path of a lock file aside. It is no lock, but it may contain files of others, so it is not
+/// deleted.
 fn set_folder_aside(control_dir: &Path, activity: &IssueId) -> io::Result<()> {
     let path = path(control_dir, activity);
     if !path.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
@@ -227,11 +229,11 @@ fn set_folder_aside(control_dir: &Path, activity: &IssueId) -> io::Result<()> {
     }
 }
 
-/// What the nanoseconds of the folder's time of change are while its lock files are those that were left there. Whoever
-/// makes or deletes one sets another time, without knowing of this.
+/// The nanoseconds of the folder's modification time that mean: the lock files have not changed since [`leave`]. A
+/// program that creates or deletes a file changes that time without knowing about this.
 const LEFT: u32 = 106_105_116;
 
-/// Whether no lock file was made or deleted since [`leave`].
+/// Whether no lock file was created or deleted since [`leave`].
 pub fn is_left(control_dir: &Path) -> bool {
     fs::metadata(folder(control_dir))
         .and_then(|meta| meta.modified())
@@ -240,7 +242,7 @@ pub fn is_left(control_dir: &Path) -> bool {
         .is_some_and(|at| at.subsec_nanos() == LEFT)
 }
 
-/// From now on a change is told from what is there. Called before looking at what is there.
+/// Marks the folder, so that later changes are noticed. Must be called before the lock files are read.
 pub fn leave(control_dir: &Path) -> io::Result<()> {
     let secs = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -249,7 +251,7 @@ pub fn leave(control_dir: &Path) -> io::Result<()> {
     fs::File::open(folder(control_dir))?.set_modified(at)
 }
 
-/// A change of ours, which is not one that has to be looked into. Only under the store's lock.
+/// Performs a change by jit itself, which needs no check later. Only under the store's lock.
 fn changing<T>(
     control_dir: &Path,
     activity: &IssueId,
@@ -267,7 +269,7 @@ fn changing<T>(
     };
     let done = change()?;
     if let Some(before) = before {
-        // Where that cannot be noted, the next one looks at everything.
+        // If the mark cannot be set, the next command checks all lock files.
         let _ = leave(control_dir);
         if others()? != before {
             let _ = fs::File::open(folder(control_dir)).and_then(|dir| dir.set_modified(UNIX_EPOCH));

@@ -1,11 +1,13 @@
-//! Lock files of activities and the log, kept in step.
+//! Keeps the lock files of activities and the log consistent.
 //!
-//! - A lock file that somebody else wrote is in the log before the next decision about claims.
-//! - A file that is expired is reported, and in the log as what it was: whoever takes the activity takes it over. One that
-//!   is not by the protocol is reported, and removed by whoever takes the activity.
-//! - A file of ours that was deleted, or written over, while its lease lives is made again, and that is said.
-//! - Who only reads compares for itself, and sees what the next writer will write down.
-//! - Only leases that came from such a file end with its deletion.
+//! What must hold:
+//!
+//! - A lock file of another program is in the log before the next decision about claims.
+//! - An expired file is reported, and recorded in the log as it was. The next holder of the activity replaces it.
+//! - A malformed file is reported. The next holder of the activity removes it.
+//! - A file of jit that was deleted or overwritten while its lease is active is created again, and that is reported.
+//! - A reader compares the files itself, and sees the state that the next writer will record.
+//! - Only leases that came from a lock file end when it is deleted.
 
 use std::io;
 use std::time::Duration;
@@ -30,20 +32,20 @@ use crate::context::Context;
 use crate::refusals::{refuse, stopped};
 use crate::write_path::Kept;
 
-/// What an append is stopped with when a lock file appeared at the last moment.
+/// The error that stops an append because a lock file appeared at the last moment.
 pub(crate) const LOCK_APPEARED: &str = "a lock file appeared";
 
-/// What the lock files say that the log does not.
+/// Differences between the lock files and the log.
 #[derive(Debug, Default)]
 struct News {
-    /// Files of others that are not in the log as they are now.
+    /// Files of others that are not in the log in their present form.
     there: Vec<LockFile>,
-    /// Leases that came from files that are gone.
+    /// Leases that came from files that were deleted.
     gone: Vec<Lease>,
     warnings: Vec<String>,
 }
 
-/// The state as it will be once others' lock files are in the log.
+/// The state that the log will have once it includes the lock files of others.
 #[derive(Debug)]
 struct Foreseen {
     base: Box<dyn ReadTable>,
@@ -78,7 +80,7 @@ impl Table for Foreseen {
     }
 }
 
-/// Brings the lock files that others wrote into the log. Returns what should be said about them.
+/// Records the lock files of others in the log. Returns warnings about them.
 pub(crate) fn honour_lock_files(cx: &Context) -> Outcome<Vec<String>> {
     let control = &cx.place.control_dir;
     if !activities::folder(control).is_dir() {
@@ -91,7 +93,7 @@ pub(crate) fn honour_lock_files(cx: &Context) -> Outcome<Vec<String>> {
     let view = crate::write_path::view_of_log(cx)?;
     let mut news = lock_file_news(cx, &view)?;
     warnings.append(&mut news.warnings);
-    // Each is the deed of its holder.
+    // The holder of each file is recorded as the actor.
     let honour = |holder: &AgentId, command: &Command| {
         let actor = Actor {
             agent_id: holder.clone(),
@@ -117,7 +119,7 @@ pub(crate) fn honour_lock_files(cx: &Context) -> Outcome<Vec<String>> {
     Ok(warnings)
 }
 
-/// What is known, lock files of others included that are not in the log yet. Writes nothing.
+/// Returns the view including lock files of others that are not in the log yet. Writes nothing.
 pub(crate) fn foresee_lock_files(cx: &Context, view: View) -> Outcome<View> {
     if !activities::folder(&cx.place.control_dir).is_dir() {
         return Ok(view);
@@ -135,7 +137,7 @@ pub(crate) fn foresee_lock_files(cx: &Context, view: View) -> Outcome<View> {
         now: view.now.clone(),
         actor: cx.actor.clone(),
         branch: None,
-        // Unused: leases from lock files are named after these.
+        // Unused: leases from lock files have ids derived from the files.
         fresh_lease: LeaseId::generate(view.now.wall.ms(), 0),
         policy: cx.policy.clone(),
     };
@@ -205,14 +207,16 @@ fn lock_file_news(cx: &Context, view: &View) -> Outcome<News> {
     Ok(news)
 }
 
-/// Compares the lock files with every lease on an activity, and makes again what somebody deleted or wrote over. Says
-/// what it did. Costs as much as there are leases: for when the folder is not as it was left, and for `jit validate`.
+/// Compares the lock files with every lease on an activity, and creates those again that were deleted or overwritten.
+/// Returns messages about them. The cost grows with the number of leases: for a changed folder, and for `jit
+/// validate`.
 pub(crate) fn make_lock_files_again(cx: &Context) -> Outcome<Vec<String>> {
     let control = &cx.place.control_dir;
     let trouble = |e: io::Error| io_refusal("write", &activities::folder(control), &e);
     let unreadable = |e| refuse(Code::Io, e);
     let _still = cx.store.hold_still(&cx.actor)?;
-    // Before looking: what is changed meanwhile is looked for again. Where it cannot be noted, so it is too.
+    // The mark is set before the check, so that later changes are noticed. If it cannot be set, the next command
+    // checks again.
     let _ = activities::leave(control);
     let view = crate::write_path::view_of_log(cx)?;
     let table = &*view.table;
@@ -233,7 +237,8 @@ pub(crate) fn make_lock_files_again(cx: &Context) -> Outcome<Vec<String>> {
     Ok(said)
 }
 
-/// Before an append: the names of activities that are about to be taken, by the protocol that others follow.
+/// Before an append: creates the lock files of activities that are about to be acquired, by the protocol that others
+/// follow.
 pub(crate) fn take_lock_files(cx: &Context, events: &[Event]) -> io::Result<()> {
     let control = &cx.place.control_dir;
     for pair in events.windows(2) {
@@ -256,7 +261,7 @@ pub(crate) fn take_lock_files(cx: &Context, events: &[Event]) -> io::Result<()> 
                 Some(Found::Theirs(file)) if file.expires.ms() > jit_os::clock::wall_ms() => {
                     return Err(io::Error::other(LOCK_APPEARED));
                 }
-                // Left by somebody who is gone: an older lease of ours, or expired, or not by the protocol.
+                // A leftover: an older lease of jit, an expired file, or a malformed one.
                 _ => activities::remove(control, id)?,
             }
         }
@@ -264,7 +269,8 @@ pub(crate) fn take_lock_files(cx: &Context, events: &[Event]) -> io::Result<()> 
     Ok(())
 }
 
-/// After an append: the lock files of the activities that it touched. Says what was found in their place.
+/// After an append: updates the lock files of the activities that it changed. Returns messages about unexpected
+/// files.
 pub(crate) fn mirror_lock_files(
     cx: &Context,
     lines: &[Stamped],
@@ -298,7 +304,7 @@ pub(crate) fn mirror_lock_files(
     Ok(said)
 }
 
-/// After the end of a lease that came from a lock file: what stands for it there would be read in again.
+/// After the end of a lease that came from a lock file: removes its entry there, because it would be imported again.
 fn take_out_of_file(cx: &Context, lease: &Lease, issue: &Issue) -> io::Result<()> {
     let control = &cx.place.control_dir;
     if !is_from_file(lease) {
@@ -318,11 +324,11 @@ fn take_out_of_file(cx: &Context, lease: &Lease, issue: &Issue) -> io::Result<()
     Ok(())
 }
 
-/// Makes the lock file of an issue what its lease asks for: activities have one while they are held.
+/// Updates the lock file of an issue from its lease. An activity has a lock file while it is held.
 fn mirror(cx: &Context, id: &IssueId, lines: &[Stamped], table: &dyn Table) -> io::Result<Option<String>> {
     let control = &cx.place.control_dir;
     let lease = lease_on(table, id).map_err(io::Error::other)?;
-    // The file is its holder's own.
+    // The holder itself owns this file.
     if lease.as_ref().is_some_and(is_from_file) {
         return Ok(None);
     }
@@ -343,8 +349,8 @@ fn mirror(cx: &Context, id: &IssueId, lines: &[Stamped], table: &dyn Table) -> i
     Ok(None)
 }
 
-/// Makes the lock file of an activity say what its lease is. What else was there is said, unless these lines
-/// explain it.
+/// Updates the lock file of an activity from its lease. Returns a message about unexpected content, unless these
+/// lines explain it.
 fn mirror_lease(
     cx: &Context,
     lease: &Lease,
@@ -375,19 +381,19 @@ fn mirror_lease(
     };
     let said = match activities::read(control, activity)? {
         Some(Found::Ours(_)) => None,
-        // The holder's own, from before it was renewed here.
+        // The holder's own file, from before it renewed the lease with jit.
         Some(Found::Theirs(file)) if file.holder == *holder => None,
-        // That of whoever has just handed it on.
+        // The file of the agent that has just transferred the lease.
         Some(Found::Theirs(file)) if is_from(&file.holder) => None,
         None if activities::make(control, activity, lease, task)? => {
-            // It may have become an activity while it was held.
+            // The issue may have become an activity while it was held.
             if is_changed() {
                 return Ok(None);
             }
             let said = format!("the lock file of {activity} was gone while {holder} holds it: made again");
             return Ok(Some(said));
         }
-        // Made by somebody at this very moment.
+        // Another program created it at this moment.
         None => Some(format!(
             "a lock file of {activity} came up while {holder} holds it: replaced"
         )),

@@ -1,4 +1,5 @@
-//! Files of other programs that follow from the log and feed it: lock files of activities, the registries of version 2, the changelog.
+//! Files that jit shares with other programs: lock files of activities, the registries of version 2, and the
+//! changelog. They follow from the log, and some of them feed it.
 
 pub mod changelog;
 pub mod lock_file_format;

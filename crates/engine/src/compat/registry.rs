@@ -1,10 +1,10 @@
-//! Registry files on the disk: read for a check, and brought to the newest version (F8).
+//! Registry files on disk: reading them for a check, and migrating them to the newest version (F8).
 //!
-//! What must hold: before a file is replaced its old content is on the disk as `<file>.v2.bak`; a reader sees the old file
-//! or the new one; a backup is never overwritten, the next one gets a number.
+//! What must hold: before a file is replaced, its old content is on disk as `<file>.v2.bak`. A reader sees the old
+//! file or the new one. A backup is never overwritten; the next one gets a number.
 //!
-//! Limitations: programs of version 2.0.0 take no lock. What one of them writes in the instant between the last look and
-//! the replacement is lost; what it wrote before is noticed.
+//! Limitations: programs of version 2.0.0 take no lock. A write of such a program between the last check and the
+//! replacement is lost; an earlier write is noticed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,18 +15,18 @@ use jit_core::model::time::Wall;
 use jit_os::{clock, file};
 use jit_store::Outcome;
 
-/// Largest registry that is read.
+/// Maximum size of a registry that is read.
 const MOST: u64 = 64 << 20;
 
-/// What came of a migration.
+/// The result of a migration.
 #[derive(Debug)]
 pub struct Report {
     pub outcome: Migrated,
-    /// Where the old content is, when the file was replaced.
+    /// Path of the old content, if the file was replaced.
     pub backup: Option<PathBuf>,
 }
 
-/// The time that registries are judged by.
+/// Returns the time for judging registries.
 pub fn now() -> Wall {
     Wall::from_ms(clock::wall_ms())
 }
@@ -49,7 +49,7 @@ fn failed(what: &str, path: &Path, e: &io::Error) -> Box<Refusal> {
     ))
 }
 
-/// Brings the file to the newest version, or with `dry_run` only says what would change.
+/// Migrates the file to the newest version; with `dry_run`, only reports the changes.
 pub fn migrate(path: &Path, agent_types: &[String], dry_run: bool) -> Outcome<Report> {
     let old = read(path)?;
     let outcome = migrate::migrate(&old, agent_types, now()).map_err(|why| {
@@ -78,7 +78,7 @@ pub fn migrate(path: &Path, agent_types: &[String], dry_run: bool) -> Outcome<Re
     Ok(Report { outcome, backup })
 }
 
-/// Writes the backup, under the first name that is free or has this content already.
+/// Writes the backup under the first name that is free or already has this content.
 fn keep(path: &Path, content: &[u8]) -> Outcome<PathBuf> {
     let mut number = 0u32;
     loop {

@@ -1,17 +1,17 @@
-//! Whether an agent asks, and which (A4, G4).
+//! Finds the agent that calls jit, if the caller is an agent (A4, G4).
 //!
 //! What must hold:
 //!
-//! - a process below the shim of an attempt is that attempt's agent, whatever its variables and its flags say. Of two
-//!   attempts above it the nearest counts;
-//! - a process below one that was bound to a session of an agent is an agent, also if it says it was a person; so is one
-//!   that `JIT_AGENT_ID` names as an agent;
-//! - only where none of that is so are `JIT_UNIT` and the id it gives believed. That variable alone makes nobody an agent:
-//!   people have it from `jit worktree env`.
+//! - A process below the shim of an attempt is that attempt's agent, whatever its variables and flags say. If it is
+//!   below two shims, the nearest counts.
+//! - A process below one that is bound to an agent's session is an agent, even if it claims to be a person. So is a
+//!   process whose `JIT_AGENT_ID` names an agent.
+//! - `JIT_UNIT` and the id of the caller are used only if none of that applies. `JIT_UNIT` alone does not make a
+//!   caller an agent: people have it from `jit worktree env`.
 //!
-//! Limitations: this is a guard rail, not a fence. Who has another program run something for it (`cron`, `at`, a terminal
-//! that was there before) is not below its shim. Neither is what was forked twice where orphans are not adopted (elsewhere
-//! than on Linux); on Linux the shim takes them in while it lives.
+//! Limitations: this is a guard rail, not a fence. A process that an agent starts through another program (`cron`,
+//! `at`, an existing terminal) is not below its shim. A process that was forked twice is not below its shim either,
+//! where orphans are not adopted (on systems other than Linux). On Linux the shim adopts orphans while it lives.
 
 use std::path::Path;
 
@@ -25,15 +25,15 @@ use jit_store::Outcome;
 use super::{Context, Surroundings};
 use crate::identity::process_binding as sessions;
 
-/// The agent that asks, as far as the attempts tell.
+/// The calling agent, as its attempt identifies it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Working {
     pub unit: String,
-    /// Not known where only a variable says so.
+    /// `None` if only a variable names the unit.
     pub worker: Option<AgentId>,
 }
 
-/// The attempt that this process is part of.
+/// Returns the attempt that this process belongs to.
 fn working(control_dir: &Path) -> Option<Working> {
     let above = process::ancestors(std::process::id()).unwrap_or_default();
     let distance = |shim: ProcessRef| above.iter().position(|one| *one == shim);
@@ -58,7 +58,7 @@ fn working(control_dir: &Path) -> Option<Working> {
     })
 }
 
-/// The agent that asks; `None`: a person does, or a program that is no agent.
+/// Returns the calling agent. `None`: the caller is a person, or a program that is no agent.
 fn asking(control_dir: &Path, says: &AgentId) -> Option<AgentId> {
     let is_agent = |id: &AgentId| id.kind() == "agent";
     if let Some(worker) = working(control_dir).and_then(|working| working.worker) {
@@ -67,7 +67,7 @@ fn asking(control_dir: &Path, says: &AgentId) -> Option<AgentId> {
     if is_agent(says) {
         return Some(says.clone());
     }
-    // Whoever was started as an agent stays one, whatever its flags say.
+    // A process that was started as an agent stays one, whatever its flags say.
     let started = std::env::var("JIT_AGENT_ID").ok();
     if let Some(id) = started.and_then(|id| id.parse().ok()).filter(is_agent) {
         return Some(id);
@@ -77,18 +77,18 @@ fn asking(control_dir: &Path, says: &AgentId) -> Option<AgentId> {
 }
 
 impl Surroundings {
-    /// The agent that asks, if one does.
+    /// Returns the calling agent, if there is one.
     pub fn asking_agent(&self) -> Option<AgentId> {
         asking(&self.place.control_dir, &self.whoami.agent_id)
     }
 }
 
-/// The agent that asks, if one does.
+/// Returns the calling agent, if there is one.
 pub(crate) fn asking_agent(cx: &Context) -> Option<AgentId> {
     asking(&cx.place.control_dir, &cx.actor.agent_id)
 }
 
-/// The unit whose agent asks.
+/// Returns the unit whose agent is the caller.
 pub(crate) fn working_in(cx: &Context) -> Option<Working> {
     working(&cx.place.control_dir)
 }
@@ -97,7 +97,7 @@ pub(crate) fn is_agent_of(cx: &Context, id: &UnitId) -> bool {
     working_in(cx).is_some_and(|own| own.unit == id.as_str())
 }
 
-/// An agent that was started in a unit has nothing to say about the others, but for those it made.
+/// Refuses an agent that was started in one unit and acts on another unit, except on units that it created.
 pub(crate) fn require_not_of_another(cx: &Context, unit: &Unit) -> Outcome<()> {
     let id = &unit.id;
     match working_in(cx) {

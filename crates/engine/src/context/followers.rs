@@ -11,20 +11,23 @@ use jit_store::{Outcome, View};
 
 use super::Context;
 
-/// Files beside the log: some follow from it (issue files, registries, the changelog), some feed it (lock files that other
-/// programs write). The write path calls them at fixed moments and knows none of them; `wiring` names them all.
+/// Files beside the log. Some follow from it (issue files, registries, the changelog), and some feed it (lock files
+/// that other programs write). The write path calls them at fixed points and knows none of them; `wiring` names them
+/// all.
 pub trait Followers: Debug + Send + Sync {
-    /// The log was created just now, because this machine had none: imports the issues of the tree.
+    /// Called after the log was created because this machine had none: imports the issues of the tree.
     fn log_created(&self, cx: &Context) -> Outcome<()>;
 
     /// Adds to a view the lock files that are not in the log yet. Writes nothing.
     fn foresee(&self, cx: &Context, view: View) -> Outcome<View>;
 
-    /// Before an append, under the store's lock: makes durable what the events refer to. An error stops the append.
+    /// Before an append, under the store's lock: makes the files durable that the events refer to. An error stops the
+    /// append.
     fn prepare(&self, cx: &Context, events: &[Event], texts: &[Vec<u8>]) -> io::Result<()>;
 
-    /// After an append, under the store's lock: brings the files up to date. Returns warnings about files that it could not
-    /// write. `known` are texts to remember for issues that the append changed; `project`: write issue files into this tree.
+    /// After an append, under the store's lock: updates the files. Returns warnings about files that it could not
+    /// write. `known` are texts to remember for issues that the append changed. `project`: write issue files into
+    /// this tree.
     fn publish(
         &self,
         cx: &Context,
@@ -34,7 +37,7 @@ pub trait Followers: Debug + Send + Sync {
         project: bool,
     ) -> Vec<String>;
 
-    /// Whether this checkout can be read as its owner left it: no landing is being tried out or half done in it. Waits for a
+    /// Whether this checkout is as its owner left it: no landing is being tried or half done in it. Waits for a
     /// landing that is about to end, at most `wait`.
     fn is_checkout_settled(&self, cx: &Context, wait: Duration) -> bool;
 }

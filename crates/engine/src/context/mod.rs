@@ -1,6 +1,8 @@
-//! The program without a face: where we are, who we are, and every request carried out.
+//! The context of a command: place, configuration, identity, store and policy. Every function of the engine gets a
+//! [`Context`].
 //!
-//! Opening an [`Context`] starts no process and reads a handful of small files: it is on the path of every command.
+//! Every command needs a [`Context`], so creating one reads a few small files and normally starts no process. Only for
+//! an agent under lenient lease enforcement does git read the committed settings.
 
 pub mod calling_agent;
 mod followers;
@@ -27,7 +29,7 @@ use crate::identity::{self as agent, AgentEnv, Whoami, process_binding as bound}
 use crate::refusals::refuse;
 use crate::replica::Replica;
 
-/// How the program was called.
+/// Options that apply to every command.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     pub dir: Option<PathBuf>,
@@ -38,7 +40,7 @@ pub struct Options {
     pub single_threaded: bool,
 }
 
-/// Where we are, before anything is opened there.
+/// Place, configuration and identity, before the store is opened.
 #[derive(Debug)]
 pub struct Surroundings {
     pub place: Place,
@@ -59,7 +61,7 @@ pub struct Context {
     pub(crate) followers: &'static dyn Followers,
     pub(crate) request: Option<RequestId>,
     pub(crate) policy: Policy,
-    /// Noticed while opening.
+    /// Warnings found while opening.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -83,7 +85,7 @@ impl Surroundings {
         Self::around(place, config, &sources, options)
     }
 
-    /// Also where the configuration cannot be used: with what of it can, and what is wrong.
+    /// Also works with an invalid configuration: uses its valid part, and returns the error.
     pub fn despite(options: &Options) -> Outcome<(Self, Option<ConfigError>)> {
         let dir = options.dir.as_deref().unwrap_or(Path::new("."));
         let place = Place::discover(dir, &GitEnv::from_process()).map_err(|e| refuse(Code::NotFound, e))?;
@@ -112,22 +114,22 @@ impl Surroundings {
     }
 }
 
-/// Permissions of the control directory: private, unless git was told to share the repository.
+/// Returns the permissions of the control directory: private, unless git shares the repository.
 pub fn control_mode(shared: &Shared) -> u32 {
     match shared {
         Shared::Umask => 0o700,
         Shared::Group => 0o2770,
         Shared::Everybody => 0o2775,
-        // Whoever may read a file may search its folder.
+        // Users that may read a file may search its folder.
         Shared::Mode(mode) => 0o2700 | mode | (mode & 0o444) >> 2,
     }
 }
 
-/// Makes the control directory if it is not there. Says whether it did.
+/// Creates the control directory if it is missing. Returns whether it was created.
 pub fn ensure_control_dir(place: &Place) -> Outcome<bool> {
     use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
     let dir = &place.control_dir;
-    // Private from the first moment on; opened to others only afterwards.
+    // Private from the start; opened to others only afterwards.
     match std::fs::DirBuilder::new().mode(0o700).create(dir) {
         Ok(()) => {
             let mode = std::fs::Permissions::from_mode(control_mode(&place.shared));
@@ -139,7 +141,7 @@ pub fn ensure_control_dir(place: &Place) -> Outcome<bool> {
     }
 }
 
-/// Whether a setting stands in the file that is committed with the repository.
+/// Whether a setting comes from the file that is committed with the repository.
 pub(crate) fn comes_with_repository(cx: &Context, key: &str) -> bool {
     let own = cx.place.local_jit.as_ref().map(|jit| jit.join("config.toml"));
     match cx.config.origin(key) {
@@ -148,8 +150,8 @@ pub(crate) fn comes_with_repository(cx: &Context, key: &str) -> bool {
     }
 }
 
-/// A new file in the control plane, private or shared as that is. One of that name is taken away, not written over:
-/// somebody may be reading it, or still writing it.
+/// Creates a new file in the control plane, private or shared like the control plane. An existing file of that name
+/// is removed, not overwritten: another process may be reading or writing it.
 pub(crate) fn log_file(cx: &Context, below: &Path) -> std::io::Result<std::fs::File> {
     let path = cx.place.control_dir.join(below);
     let folders: Vec<&Path> = path
@@ -167,7 +169,7 @@ pub(crate) fn log_file(cx: &Context, below: &Path) -> std::io::Result<std::fs::F
     file::create_like_parent(&path)
 }
 
-/// An answer that has nothing to do with the log.
+/// Makes an answer that does not depend on the log.
 pub(crate) fn plain(cx: &Context, reply: Reply) -> Answer {
     Answer {
         reply,

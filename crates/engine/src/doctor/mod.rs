@@ -1,4 +1,4 @@
-//! `jit doctor`: looks at everything that must be right, and says how to mend what is not. Changes nothing.
+//! `jit doctor`: checks the installation and names the command that repairs each problem. Changes nothing.
 
 pub mod validate;
 
@@ -26,7 +26,7 @@ use crate::worktree_identity::identity::Need;
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     Ok,
-    /// Works, but somebody should know.
+    /// Works, but should be reported.
     Warn,
     Fail,
 }
@@ -66,11 +66,11 @@ impl Findings {
     }
 }
 
-/// The oldest git whose worktrees and merges we rely on.
+/// The oldest supported git, for worktrees and merges.
 const OLDEST_GIT: (u32, u32) = (2, 38);
-/// A lock file that is older is most likely one that a killed git left.
+/// A git lock file older than this was most likely left by a killed git.
 const STALE_SECS: u64 = 10;
-/// Less free space than this is worth a word.
+/// Less free space than this is reported.
 const LITTLE_SPACE: u64 = 256 << 20;
 
 pub fn examine(options: &Options) -> Vec<Check> {
@@ -221,8 +221,8 @@ fn disk_space(found: &mut Findings, place: &Place) {
     }
 }
 
-/// git merges issues well only where `.jit/.gitattributes`, which is versioned, names the driver, the configuration of
-/// this clone, which is not, says what that is, and the program is found when git starts it.
+/// Checks the merge driver. Git merges issues well only if three conditions hold: `.jit/.gitattributes` (versioned)
+/// names the driver, the configuration of this clone (not versioned) defines it, and git finds the program.
 fn merge_driver(found: &mut Findings, place: &Place, common: &Path) {
     let named = names_driver(place);
     let own = setup::driver_setting();
@@ -275,7 +275,8 @@ fn merge_driver(found: &mut Findings, place: &Place, common: &Path) {
     }
 }
 
-/// A lock that a killed git left is in everybody's way. It is not removed here: only a person knows whether that git is dead.
+/// Reports git lock files that a killed git left: they block every command. They are not removed here, because only a
+/// person knows whether that git is dead.
 fn git_locks(found: &mut Findings, common: &Path) {
     let all = crate::git_locks::find(common);
     if all.is_empty() {
@@ -284,7 +285,7 @@ fn git_locks(found: &mut Findings, common: &Path) {
     let trees = crate::worktree_identity::list(common).unwrap_or_default();
     let mut folders: Vec<_> = trees.into_iter().filter_map(|one| one.root).collect();
     folders.push(common.to_owned());
-    // Without this, one that is not open may still be somebody's.
+    // Without this check, a lock file that is not open may still be in use.
     let nobody = crate::git_locks::git_works_in(&folders, &common.join("jit")) == Some(false);
     for lock in all {
         let secs = lock.age.map(|age| age.as_secs());
@@ -310,7 +311,7 @@ fn git_locks(found: &mut Findings, common: &Path) {
             }
         };
         let message = format!("{} has been there {age}; {holder}", lock.path.display());
-        // A git that works has its locks for moments.
+        // A running git holds its locks only for moments.
         if is_open || (!is_left && secs.is_some_and(|secs| secs < STALE_SECS)) {
             found.ok("git locks", format!("{message}: somebody is at work"));
             continue;
@@ -324,7 +325,8 @@ fn git_locks(found: &mut Findings, common: &Path) {
     }
 }
 
-/// A landing's turn that only others than jit have: what a killed landing left at work, and keeps the next one waiting.
+/// Reports a landing lock that only programs other than jit hold: a killed landing left them running, and the next
+/// landing waits.
 fn turns(found: &mut Findings, control: &Path) {
     for (path, holders) in crate::git_locks::turns(control) {
         if holders.is_empty() || holders.iter().any(crate::git_locks::Holder::is_jit) {
@@ -343,7 +345,7 @@ fn turns(found: &mut Findings, control: &Path) {
     }
 }
 
-/// Hooks are wanted by some and not by others: that there are none is worth a word, not a failure.
+/// Reports missing hooks as information, not as a failure: not every user wants them.
 fn hooks(found: &mut Findings, place: &Place) {
     let survey = match crate::hooks::git::install::survey(place, place.is_bare()) {
         Ok(survey) => survey,
@@ -392,7 +394,7 @@ fn hooks(found: &mut Findings, place: &Place) {
     }
 }
 
-/// Whether git would use the driver for an issue of this tree; `None` when it cannot be asked.
+/// Whether git would use the driver for an issue of this tree; `None` if git cannot tell.
 fn names_driver(place: &Place) -> Option<bool> {
     let (root, local) = (place.worktree_root.as_deref()?, place.local_jit.as_deref()?);
     let inside = local.strip_prefix(root).ok()?;
@@ -417,7 +419,7 @@ fn log(found: &mut Findings, cx: &Context) {
                 found.ok("log", text);
             }
             for problem in report.problems {
-                // A damaged log is never just worth a word, even where the next writer can mend it.
+                // A damaged log is always a failure, even if the next writer can repair it.
                 let status = if problem.heals && problem.check != "log" {
                     Status::Warn
                 } else {
@@ -433,7 +435,7 @@ fn log(found: &mut Findings, cx: &Context) {
     }
 }
 
-/// Worktrees that are gone, and leases whose holders are.
+/// Reports missing worktrees, and leases of missing holders.
 fn orphans(found: &mut Findings, cx: &Context) {
     let mut fine = true;
     let mut known = Vec::new();

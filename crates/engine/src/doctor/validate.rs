@@ -1,8 +1,12 @@
-//! What `jit validate` says about issues: their files in this tree, their replica, and how they hang together.
+//! The checks of `jit validate` about issues: their files in this tree, their replica, and their graph.
 //!
-//! What must hold: files are read within the bounds of [`tree`]; nothing is changed but files of the replica that are behind
-//! the log, and issues in this tree that somebody did not come to the end of writing, or, when that is asked for, that no
-//! tree has (see [`crate::issues::issues_without_files`]); and that is said.
+//! What must hold:
+//!
+//! - Files are read within the bounds of [`tree`].
+//! - Only these files are written, and each repair is reported: replica files that are behind the log, issues of this
+//!   tree whose writer was interrupted, and lock files of activities that do not match the log.
+//! - On request, issues that no tree has are written too (see `issues_without_files` of the issues room).
+//! - Temporary files of killed writers are removed.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
@@ -29,23 +33,23 @@ use crate::issues::sync::tree_changes::lost_files;
 use crate::issues::tree::{self, Unsound};
 use crate::refusals::{listed, refuse};
 
-/// Something about issues that is not as it should be.
+/// A problem of an issue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub check: &'static str,
     pub message: String,
     pub help: String,
     pub file: Option<PathBuf>,
-    /// From 1; 0 when it is about the whole file.
+    /// Counted from 1; 0 means the whole file.
     pub line: usize,
 }
 
 #[derive(Debug, Default)]
 pub struct Audit {
     pub findings: Vec<Finding>,
-    /// What may well be right, and should be known.
+    /// Observations that may be correct, but should be reported.
     pub notes: Vec<String>,
-    /// Issues whose files were behind the log and were written anew.
+    /// Issues whose files were behind the log and were rewritten.
     pub mended: Vec<IssueId>,
     /// Issues that no worktree and no branch has.
     pub missing: Vec<IssueId>,
@@ -65,9 +69,9 @@ impl Audit {
     }
 }
 
-/// With `write_missing`, issues that no tree and no branch has are written into this one.
+/// Checks all issues. With `write_missing`, writes issues that no tree and no branch has into this tree.
 pub fn audit(cx: &Context, write_missing: bool) -> Outcome<Audit> {
-    // What git or an editor changed counts too; what cannot be read is found below.
+    // Takes in changes by git or an editor first. Unreadable files are found below.
     let (notes, left_alone) = crate::issues::sync::look_at_tree(cx);
     let mut audit = Audit {
         notes,
@@ -77,7 +81,7 @@ pub fn audit(cx: &Context, write_missing: bool) -> Outcome<Audit> {
     if let Some(local) = &cx.place.local_jit {
         audit_tree(local, &mut audit)?;
         for unsound in left_alone {
-            // What waits for somebody to let go of the issue is no fault of the file.
+            // A change that waits for the release of the issue is no problem of the file.
             let is_told = |finding: &Finding| finding.file.as_ref() == Some(&unsound.path);
             if !audit.findings.iter().any(is_told) {
                 audit.notes.push(format!("left alone: {unsound}"));
@@ -136,7 +140,7 @@ pub fn audit(cx: &Context, write_missing: bool) -> Outcome<Audit> {
         audit.missing = missing;
     }
     if !behind.is_empty() || !unfinished.is_empty() {
-        // Somebody may have been writing: looked at again while nobody is.
+        // Another process may have been writing: checks again under the store's lock.
         let still = cx.store.hold_still(&cx.actor)?;
         finish(cx, &unfinished, &mut audit)?;
         let (mended, findings) = mend_replica(cx, &behind)?;
@@ -149,7 +153,7 @@ pub fn audit(cx: &Context, write_missing: bool) -> Outcome<Audit> {
     Ok(audit)
 }
 
-/// Lock files that were not what the log says. They are now.
+/// Reports lock files that did not match the log, after repairing them.
 fn audit_lock_files(cx: &Context) -> Outcome<Vec<Finding>> {
     let said = crate::compat::lock_files::make_lock_files_again(cx)?;
     Ok(said
@@ -164,10 +168,10 @@ fn audit_lock_files(cx: &Context) -> Outcome<Vec<Finding>> {
         .collect())
 }
 
-/// What killed writers left among the texts of issues, and in this tree. It is gone then.
+/// Removes temporary files that killed writers left among the texts of issues and in this tree.
 pub fn sweep_left_overs(cx: &Context) -> Outcome<Option<String>> {
     let local = cx.place.local_jit.as_deref().filter(|_| cx.place.has_git());
-    // Nothing is followed that came with a clone.
+    // Links from a clone are not followed.
     let is_untidy = |folder: &PathBuf| {
         folder.symlink_metadata().is_ok_and(|meta| meta.is_dir()) && file::has_left_overs(folder)
     };
@@ -179,7 +183,7 @@ pub fn sweep_left_overs(cx: &Context) -> Outcome<Option<String>> {
     let issues = issues.into_iter().flatten().flatten().map(|entry| entry.path());
     let issues: Vec<PathBuf> = issues.filter(is_untidy).collect();
     let mut swept = 0;
-    // Issues are written under the lock of the log, the rest under that of its folder.
+    // Issues are written under the lock of the log, other files under the lock of their folder.
     if !issues.is_empty() || cx.replica.has_left_overs() {
         let still = cx.store.hold_still(&cx.actor)?;
         swept += cx.replica.sweep_texts();
@@ -218,7 +222,7 @@ fn audit_tree(local: &Path, audit: &mut Audit) -> Outcome<()> {
     Ok(())
 }
 
-/// Parts whose type cannot be part of the type that they are part of: edits by hand, merges and settings can make such.
+/// Finds parts whose type cannot belong to the type of their parent. Hand edits, merges and settings can cause this.
 fn audit_types(cx: &Context, issues: &[Issue], audit: &mut Audit) {
     let kinds: HashMap<String, &str> = issues
         .iter()
@@ -241,8 +245,8 @@ fn audit_types(cx: &Context, issues: &[Issue], audit: &mut Audit) {
     }
 }
 
-/// Files that git holds as unmerged, whether they have markers or not: where the merge driver could not run, a file is
-/// as our side has it. Git that does not answer has said nothing.
+/// Finds files that git lists as unmerged, with or without markers. If the merge driver could not run, such a file
+/// has our side. If git fails, nothing is reported.
 fn audit_unmerged(cx: &Context, local: &Path, audit: &mut Audit) {
     let Some(root) = cx.place.worktree_root.as_deref() else {
         return;
@@ -276,7 +280,7 @@ fn audit_unmerged(cx: &Context, local: &Path, audit: &mut Audit) {
     }
 }
 
-/// Files that are missing in this tree beside the `issue.json` of an issue: what the log has of them is written again.
+/// Finds files of an issue that are missing beside its `issue.json` in this tree, and writes them again from the log.
 fn audit_missing_files(cx: &Context, table: &dyn Table, known: &[Issue], audit: &mut Audit) -> Outcome<()> {
     let unreadable = |e| refuse(Code::Io, e);
     let Some(issues) = cx.place.local_jit.as_deref().and_then(tree::issues_dir) else {
@@ -314,7 +318,7 @@ fn audit_missing_files(cx: &Context, table: &dyn Table, known: &[Issue], audit: 
     Ok(())
 }
 
-/// Writes issues into this tree that are not there, or without their `issue.json`: whoever was writing them was killed.
+/// Writes issues into this tree that are missing, or that have no `issue.json` because their writer was killed.
 pub(crate) fn finish(cx: &Context, ids: &[IssueId], audit: &mut Audit) -> Outcome<()> {
     let view = crate::write_path::view(cx)?;
     for id in ids {
@@ -337,7 +341,7 @@ pub(crate) fn finish(cx: &Context, ids: &[IssueId], audit: &mut Audit) -> Outcom
     Ok(())
 }
 
-/// Circles, and ids that nobody knows: git can merge two good graphs into a bad one.
+/// Finds cycles and unknown ids: git can merge two valid graphs into an invalid one.
 fn audit_graph(cx: &Context, issues: &[Issue], gone: &[Issue], audit: &mut Audit) {
     let node = |issue: &Issue, depends_on: Vec<String>| GraphNode {
         id: issue.id.to_string(),
@@ -384,7 +388,7 @@ fn audit_graph(cx: &Context, issues: &[Issue], gone: &[Issue], audit: &mut Audit
             node(issue, before)
         });
     for group in cycles(&Graph::new(waits.collect())) {
-        // What is found above in one of the two is not told again.
+        // A cycle that was found above is not reported twice.
         if told.iter().any(|told| told.iter().all(|id| group.contains(id))) {
             continue;
         }
@@ -419,7 +423,8 @@ fn audit_graph(cx: &Context, issues: &[Issue], gone: &[Issue], audit: &mut Audit
     }
 }
 
-/// Issues that wait for each other, with one of the dependencies that make it so: without parts there is one in every circle.
+/// Describes issues that wait for each other, with one of the dependencies that cause it. A cycle without part
+/// relations always contains one.
 fn circle(cx: &Context, issues: &[Issue], group: &[String], message: String) -> Finding {
     let within = |id: &IssueId| group.iter().any(|one| one.eq_ignore_ascii_case(id.as_str()));
     let mut edges = issues
@@ -442,10 +447,10 @@ fn circle(cx: &Context, issues: &[Issue], group: &[String], message: String) -> 
     }
 }
 
-/// Gates that are committed, and that this tree does not define any more.
+/// Finds gates that are committed but no longer defined in this tree.
 fn gates_only_committed(cx: &Context, here: &Registry) -> Outcome<Option<String>> {
     let Ok(committed) = crate::gates::committed_policy::gates_of_head(cx) else {
-        // What is committed cannot be read; what is here can, and that is what counts for people.
+        // The commit cannot be read. The definitions in the tree can, and those matter to people.
         return Ok(None);
     };
     let names = committed.iter().map(|(name, _)| name.as_str());
@@ -462,7 +467,7 @@ fn gates_only_committed(cx: &Context, here: &Registry) -> Outcome<Option<String>
     }))
 }
 
-/// The file of an issue that a person would open, and the line in it that has `text`.
+/// Returns the issue file that a person would open, and the line with `text`.
 fn where_named(cx: &Context, id: &str, name: &str, text: &str) -> (Option<PathBuf>, usize) {
     let in_tree = cx.place.local_jit.as_ref().map(|local| local.join("issues"));
     let folders = in_tree.into_iter().chain([cx.place.control_dir.join("issues")]);
@@ -476,7 +481,7 @@ fn where_named(cx: &Context, id: &str, name: &str, text: &str) -> (Option<PathBu
     (None, 0)
 }
 
-/// The issues whose replica is not what the log says, but for those whose text is lost, which are found.
+/// Returns the issues whose replica does not match the log. Issues with a lost text are reported as findings instead.
 fn behind<'a>(
     cx: &Context,
     table: &dyn Table,
@@ -520,7 +525,7 @@ fn behind<'a>(
     behind
 }
 
-/// Writes replicas anew that are behind. Only while nobody writes.
+/// Rewrites stale replica files. Only under the store's lock.
 fn mend_replica(cx: &Context, ids: &[IssueId]) -> Outcome<(Vec<IssueId>, Vec<Finding>)> {
     let unreadable = |e| refuse(Code::Io, e);
     let view = crate::write_path::view(cx)?;
@@ -554,7 +559,7 @@ fn mend_replica(cx: &Context, ids: &[IssueId]) -> Outcome<(Vec<IssueId>, Vec<Fin
     Ok((mended, findings))
 }
 
-/// The line that a refusal about a file names; 0 when it names none.
+/// Returns the line that a refusal about a file names; 0 if it names none.
 fn line_of(refusal: &Refusal) -> usize {
     let Details::Counts(counts) = &refusal.details else {
         return 0;
@@ -564,10 +569,10 @@ fn line_of(refusal: &Refusal) -> usize {
         .unwrap_or(0)
 }
 
-/// Issues that are done though a gate of theirs, or of their type, has not passed here (E6). It may have passed in another
-/// clone, whose results do not count here, so this is no problem; one that was asked for afterwards is not worth a word.
-/// Nobody wrote down since when a type requires a gate: since it was judged for an issue of that type, which did not ask
-/// for it itself.
+/// Finds done issues with a gate, of their own or of their type, that has not passed here (E6). It may have passed in
+/// another clone, whose results do not count here, so this is only a note. A gate that was required after the issue
+/// was done is not reported. The log does not record since when a type requires a gate. The first judgement for an
+/// issue of that type, which did not require the gate itself, is taken as that time.
 fn audit_gates(table: &dyn Table, issues: &[Issue], gates: &Registry, audit: &mut Audit) -> Outcome<()> {
     let unreadable = |e| refuse(Code::Io, e);
     let mut since: HashMap<(&str, String), Wall> = HashMap::new();
@@ -594,7 +599,7 @@ fn audit_gates(table: &dyn Table, issues: &[Issue], gates: &Registry, audit: &mu
         let is_missing = |gate: &str| {
             let asked = match issue.gates.iter().any(|own| own == gate) {
                 true => sheet.stamp(issue, "gates") <= done,
-                // Of a type that it was given when it was done, nobody has asked for the gates.
+                // The gates of a type that was set after the issue was done were never checked: they are reported.
                 false => {
                     let since = since.get(&(issue.kind.as_str(), gate.to_owned()));
                     since.is_some_and(|since| *since <= done) || sheet.stamp(issue, "type") > done
@@ -616,7 +621,8 @@ fn audit_gates(table: &dyn Table, issues: &[Issue], gates: &Registry, audit: &mu
     Ok(())
 }
 
-/// Wholes that are done though a part of theirs is open (E5). It may have been opened or added afterwards, so this is no problem.
+/// Finds done containers with an open part (E5). The part may have been reopened or added later, so this is only a
+/// note.
 fn audit_parts(issues: &[Issue], audit: &mut Audit) {
     let done: HashSet<String> = issues
         .iter()

@@ -1,12 +1,14 @@
-//! What a path names, and where a lock on it counts (F3).
+//! Resolves a path to the pattern of a file lock, and to the scope of that lock (F3).
 //!
-//! Rules:
-//! - a path is taken from where the caller stands; what is a link on the way to it is followed, so that one file has one
-//!   name; what does not exist yet is fine;
-//! - something that exists under exactly that name is meant literally, whatever characters are in it; else wildcards are
-//!   wildcards. A folder means all below it;
-//! - inside this worktree names are relative to its root; a path in another worktree of the repository has the name it
-//!   has there, and a lock on it is global; everything else is outside, from the root of the file system, and global.
+//! What must hold:
+//!
+//! - A path is relative to the caller's folder. Symbolic links on the way are followed, so that one file has one
+//!   name. The path need not exist.
+//! - A path that exists under exactly that name is literal, whatever characters it contains. Otherwise wildcards are
+//!   wildcards. A folder means everything below it.
+//! - Inside this worktree, names are relative to its root.
+//! - A path in another worktree of the repository has its name there, and its lock is global.
+//! - Any other path is outside: its name starts at the root of the file system, and its lock is global.
 
 use std::path::{Path, PathBuf};
 
@@ -19,16 +21,16 @@ use jit_git::files::plain;
 
 use crate::config::Config;
 
-/// A path by its one name.
+/// A resolved path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
     pub pattern: Pattern,
-    /// From the root of the file system.
+    /// The pattern starts at the root of the file system.
     pub outside: bool,
     pub scope: LockScope,
 }
 
-/// Knows the places that paths may be in.
+/// The folders and rules for resolving paths.
 #[derive(Debug)]
 pub struct Paths<'a> {
     place: &'a Place,
@@ -49,7 +51,7 @@ impl<'a> Paths<'a> {
 
     pub fn name(&self, path: &Path, literal: bool) -> Result<Named, BadPattern> {
         if path.as_os_str().is_empty() {
-            // An empty variable in a script, not a wish for everything.
+            // Most likely an empty variable in a script, not a request to lock everything.
             return Err(BadPattern::empty());
         }
         let text = path
@@ -59,7 +61,7 @@ impl<'a> Paths<'a> {
         let exists = absolute.symlink_metadata();
         let folder = text.ends_with('/') || exists.as_ref().is_ok_and(|meta| meta.is_dir());
         let glob = !literal && exists.is_err() && text.contains(['*', '?', '[', '{']);
-        // A link counts as what it leads to.
+        // A symbolic link is replaced by its destination.
         let real = match exists.as_ref().is_ok_and(std::fs::Metadata::is_symlink) {
             true => absolute
                 .canonicalize()
@@ -107,8 +109,8 @@ impl<'a> Paths<'a> {
         }
     }
 
-    /// Whether git would ignore a path below `root`. A path that is tracked all the same counts as ignored here too: that
-    /// makes its lock wider, never narrower.
+    /// Whether git would ignore a path below `root`. A tracked path that matches an ignore rule counts as ignored
+    /// too: its lock becomes wider, never narrower.
     fn ignores(&self, root: &Path, path: &str, is_dir: bool) -> bool {
         let read = |path: &Path| std::fs::read(path).unwrap_or_default();
         let mut ignore = Ignore::new().any_case(self.git.ignore_case);
@@ -148,7 +150,7 @@ fn user_git_folder() -> Option<PathBuf> {
     }
 }
 
-/// The user's settings, then the repository's. What cannot be read says nothing: git itself will complain.
+/// Reads git's settings of the user, then of the repository. Unreadable files are skipped: git itself will complain.
 fn git_settings(place: &Place) -> RepoConfig {
     let mut settings = RepoConfig::default();
     let user: Vec<PathBuf> = match std::env::var_os("GIT_CONFIG_GLOBAL") {
@@ -172,7 +174,7 @@ fn git_settings(place: &Place) -> RepoConfig {
 }
 
 fn pattern(path: &Path, glob: bool, folder: bool) -> Result<Pattern, BadPattern> {
-    // A link may lead to such a name, too.
+    // A link may lead to a name that is not text.
     let text = path.to_str().map(str::to_owned);
     let mut text = text.ok_or_else(|| BadPattern::not_text(&path.to_string_lossy()))?;
     if text.is_empty() {
@@ -188,7 +190,7 @@ fn pattern(path: &Path, glob: bool, folder: bool) -> Result<Pattern, BadPattern>
     }
 }
 
-/// The same path with every link on the way to it followed, as far as it exists.
+/// Returns the path with all symbolic links followed, as far as it exists.
 fn physical(path: &Path, glob: bool) -> PathBuf {
     let is_glob = |part: &std::ffi::OsStr| glob && part.to_string_lossy().contains(['*', '?', '[', '{']);
     let mut known = path;
@@ -210,7 +212,7 @@ fn physical(path: &Path, glob: bool) -> PathBuf {
     }
 }
 
-/// `path` as seen from `base`, both absolute: `../worktrees/a`. `.` when they are the same.
+/// Returns `path` relative to `base`, both absolute: `../worktrees/a`. Returns `.` if they are the same.
 pub fn relative(path: &Path, base: &Path) -> PathBuf {
     let common = path
         .components()

@@ -1,4 +1,4 @@
-//! Locks on files.
+//! Locks on files: resolving paths, acquiring, waiting and releasing.
 
 pub mod lock_paths;
 pub mod others;

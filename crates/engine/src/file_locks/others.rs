@@ -1,4 +1,4 @@
-//! TODO header
+//! Finds file locks of other agents that cover a path.
 
 use std::borrow::Cow;
 use std::os::unix::ffi::OsStrExt as _;
@@ -13,12 +13,12 @@ use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::scope::LockScope;
 use jit_store::{Outcome, View};
 
-/// The locks of others that count where this one works.
+/// Returns the active locks of other agents that apply in this worktree.
 pub fn of_others(view: &View, actor: &Actor) -> Outcome<Vec<Lease>> {
     let mut locks =
         file_locks::all(&*view.table).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
     locks.retain(|lease| {
-        // One in this worktree counts here, and a global one everywhere.
+        // A worktree lock applies in its worktree, a global lock everywhere.
         let here = lease.worktree_id == actor.worktree_id;
         let counts = |file: &FileTarget| (file.scope == LockScope::Global || here) && !file.outside;
         !lease.expired(&view.now)
@@ -28,7 +28,7 @@ pub fn of_others(view: &View, actor: &Actor) -> Outcome<Vec<Lease>> {
     Ok(locks)
 }
 
-/// The lock that covers this path of the tree.
+/// Returns the lock that covers this path of the tree.
 pub fn covering<'a>(locks: &'a [Lease], path: &Path) -> Option<&'a Lease> {
     locks.iter().find(|lease| {
         let covers = |file: &FileTarget| file.pattern.matches(&as_text(path, &file.pattern));
@@ -36,8 +36,8 @@ pub fn covering<'a>(locks: &'a [Lease], path: &Path) -> Option<&'a Lease> {
     })
 }
 
-/// A path for a pattern to look at. Each byte that is not text becomes a character that the pattern does not name: folders
-/// and stars still cover it, and the name of no other file does.
+/// Converts a path into text for matching. Each byte that is not text becomes a character that the pattern does not
+/// contain. So folders and wildcards still cover the path, and names of other files do not.
 pub(crate) fn as_text<'a>(path: &'a Path, pattern: &Pattern) -> Cow<'a, str> {
     if let Some(text) = path.to_str() {
         return Cow::Borrowed(text);

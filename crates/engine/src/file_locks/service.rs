@@ -1,8 +1,9 @@
-//! Locks on files: what a path means, taking, waiting in line, looking, and the registry beside the log (F2 to F6).
+//! Locks on files: acquiring, waiting in the queue, checking, and the registry beside the log (F2 to F6).
 //!
-//! Waiting: the place in the queue is an event in the log; that its owner lives is a kernel lock it holds on
-//! `waiting/<ticket>.lock`. Whoever asks for files looks first which owners are gone. A waiter sleeps until the log
-//! changes or the lock in its way runs out, looks without taking the store's lock, and asks only when it is its turn.
+//! Waiting: the place in the queue is an event in the log. The waiter holds a kernel lock on `waiting/<ticket>.lock`,
+//! which proves that it lives. Each request for files first finds the dead waiters. A waiter sleeps until the log
+//! changes or the conflicting lock expires. It then reads without the store's lock, and requests the files only when
+//! it is first.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -35,10 +36,10 @@ use crate::refusals::refuse;
 use crate::write_path::Kept;
 
 const WAITING: &str = "waiting";
-/// The registry that other programs read.
+/// The registry for other programs.
 pub const LOCKS: &str = "agent_lock.json";
 
-/// A place in the queue that lives as long as this does.
+/// A place in the queue. It ends when this value is dropped.
 struct Place {
     ticket: TicketId,
     path: PathBuf,
@@ -47,12 +48,12 @@ struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // Nobody else opens it but to see whether it is held; gone is as good as free.
+        // Other processes open the file only to test the lock; a missing file counts as free.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// The session that acts here, if one is known.
+/// Returns the session of the caller, if one is known.
 pub(crate) fn own_session(cx: &Context, view: &View) -> Outcome<Option<Session>> {
     let mut all = state::sessions(&*view.table).map_err(|e| refuse(Code::Io, e))?;
     all.retain(|session| session.is_active() && session.actor() == cx.actor);
@@ -94,7 +95,7 @@ pub(crate) fn named(cx: &Context, paths: &[OsString], literal: bool) -> Outcome<
         .collect()
 }
 
-/// What the registry says of this worktree and session.
+/// Returns the fields of the registry for this worktree and session.
 fn labels(cx: &Context, session: Option<&Session>) -> Outcome<Labels> {
     Ok(Labels {
         worktree_path: worktree_path(cx),
@@ -104,7 +105,7 @@ fn labels(cx: &Context, session: Option<&Session>) -> Outcome<Labels> {
     })
 }
 
-/// This worktree as seen from the main checkout: `../worktrees/pr-001-auth`.
+/// Returns the path of this worktree relative to the main checkout: `../worktrees/pr-001-auth`.
 pub(crate) fn worktree_path(cx: &Context) -> Option<String> {
     let root = cx.place.worktree_root.as_deref()?;
     let common = cx.place.common_dir.as_deref()?;
@@ -157,7 +158,7 @@ pub(crate) fn lock_files(cx: &Context, asked: &LockPaths, wait: Option<Duration>
                 ..Queueing::default()
             };
             match crate::write_path::transact_as(cx, None, &command(queueing), Kept::default()) {
-                // Somebody was quicker, by rights: the look was a moment ago.
+                // Another agent acquired the lock since the check, and had the right to.
                 Err(refusal) if refusal.code == Code::Held => {}
                 other => return locked(cx, other?),
             }
@@ -171,14 +172,14 @@ pub(crate) fn lock_files(cx: &Context, asked: &LockPaths, wait: Option<Duration>
             return Err(in_the_way(cx, &view, &wants));
         };
         let nap = soonest.map_or(left, |soonest| left.min(soonest));
-        // A waiter in front may die without a line in the log: look again now and then.
+        // A waiter in front may die without an event in the log: check at least every two seconds.
         watch
             .wait(nap.min(Duration::from_secs(2)))
             .map_err(|e| refuse(Code::Io, e))?;
     }
 }
 
-/// Whether nothing stands in the way of a ticket, and else how soon the first lock in the way runs out.
+/// Returns whether no lock conflicts with a ticket, and otherwise when the first conflicting lock expires.
 fn my_turn(view: &View, ticket: &TicketId, gone: &[TicketId]) -> Outcome<(bool, Option<Duration>)> {
     let unreadable = |e: jit_core::log::table::Unreadable| refuse(Code::Io, e);
     let table = &*view.table;
@@ -186,7 +187,7 @@ fn my_turn(view: &View, ticket: &TicketId, gone: &[TicketId]) -> Outcome<(bool, 
         .map_err(unreadable)?
         .into_iter()
         .find(|own| own.ticket_id == *ticket);
-    // Taken off the list: a reboot, or a recovery. Asking again says what is so.
+    // The ticket was removed by a reboot or a recovery. A new request gives the right answer.
     let Some(own) = own else {
         return Ok((true, None));
     };
@@ -251,7 +252,7 @@ fn take_place(cx: &Context) -> Outcome<Place> {
     make().map_err(|e| jit_os::io_refusal("take a place in", &folder, &e))
 }
 
-/// Tickets whose owners live no more.
+/// Returns the tickets whose owners are dead.
 fn gone(cx: &Context, view: &View) -> Outcome<Vec<TicketId>> {
     let tickets = state::tickets(&*view.table).map_err(|e| refuse(Code::Io, e))?;
     let folder = cx.place.control_dir.join(WAITING);
@@ -304,7 +305,7 @@ pub(crate) fn release_locks(cx: &Context, own: &OwnLocks) -> Outcome<Answer> {
     let_go(cx, &Command::ReleaseLocks { which })
 }
 
-/// Somebody who has ended holds no files any more. Nothing is written where nothing is held.
+/// Releases all file locks of a holder that has ended. Writes nothing if it holds none.
 pub fn let_go_of_files(cx: &Context, holder: &Actor) -> Outcome<()> {
     let view = crate::write_path::view(cx)?;
     let held = file_locks::held_by(&*view.table, holder).map_err(|e| refuse(Code::Io, e))?;
@@ -351,7 +352,7 @@ fn live_locks(view: &View) -> Outcome<Vec<LockView>> {
         .collect())
 }
 
-/// Would I get it, and who has it?
+/// Reports whether the caller could lock the paths now, and the conflicting locks.
 pub(crate) fn check_locks(cx: &Context, asked: &LockPaths) -> Outcome<Answer> {
     let view = crate::write_path::view(cx)?;
     let unreadable = |e: jit_core::log::table::Unreadable| refuse(Code::Io, e);
@@ -388,7 +389,7 @@ pub(crate) fn check_locks(cx: &Context, asked: &LockPaths) -> Outcome<Answer> {
     crate::write_path::read_answer(cx, &view, Reply::LockChecks { paths: checks })
 }
 
-/// Brings the registry up to date after `lines`, under the store's lock.
+/// Updates the registry after `lines` were appended, under the store's lock.
 pub(crate) fn note_locks(cx: &Context, lines: &[Stamped], table: &dyn Table) -> io::Result<()> {
     let touched = lines.iter().any(|line| {
         matches!(line.event, Event::Boot { .. } | Event::LogRecovered { .. })

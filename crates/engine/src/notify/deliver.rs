@@ -1,9 +1,13 @@
-//! Bringing a notification to where the person's settings say.
+//! Delivers a notification by the ways that the user's settings name.
 //!
-//! What must hold: a program is started with its arguments as they are, never through a shell, and gets the notification as
-//! JSON on its standard input; an address is posted to by `curl`, which is told everything on its standard input, for
-//! argument lists can be read by everybody on the machine. No redirect is followed, nothing but http and https is spoken.
-//! Whatever takes longer than its time is ended with all that it started in its group.
+//! What must hold:
+//!
+//! - A program is started with its arguments as configured, never through a shell. It gets the notification as JSON
+//!   on its standard input.
+//! - A webhook is called by `curl`, which gets everything on its standard input: every user of the machine can read
+//!   argument lists.
+//! - No redirect is followed, and only http and https are used.
+//! - A delivery that exceeds its timeout is ended, together with all processes in its group.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
@@ -18,7 +22,7 @@ use super::Notice;
 use crate::api::notify::Sent;
 use crate::config::Notifying;
 
-/// By every way there is.
+/// Delivers by every configured way.
 pub fn all(set: &Notifying, notice: &Notice) -> Vec<Sent> {
     let mut sent = Vec::new();
     let json = serde_json::to_string(notice).unwrap_or_default();
@@ -58,7 +62,7 @@ fn by_webhook(address: &str, json: &str, timeout: Duration) -> Result<(), String
         quoted(address),
         quoted(json)
     );
-    // Without the person's own configuration of curl, which could follow or keep things.
+    // Without the user's own curl configuration, which could follow redirects or store data.
     run(
         Command::new("curl").args(["-q", "--config", "-"]),
         "curl",
@@ -67,7 +71,7 @@ fn by_webhook(address: &str, json: &str, timeout: Duration) -> Result<(), String
     )
 }
 
-/// A value as it stands in a configuration of curl.
+/// Quotes a value for a configuration of curl.
 fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -89,7 +93,7 @@ fn quoted(text: &str) -> String {
 fn run(command: &mut Command, name: &str, input: &[u8], timeout: Duration) -> Result<(), String> {
     let until = Instant::now() + timeout;
     children::own_session(command);
-    // Not the coordinator's: what is started here is nobody's agent.
+    // The program is not an agent, so it does not inherit these variables of the coordinator.
     for (name, _) in std::env::vars_os() {
         let name_text = name.to_string_lossy();
         if name_text.starts_with("JIT_") || name_text.starts_with("GIT_") {
@@ -102,12 +106,12 @@ fn run(command: &mut Command, name: &str, input: &[u8], timeout: Duration) -> Re
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|e| format!("{name}: {e}"))?;
-    // Less than any pipe holds; and whoever does not want to know it need not read it.
+    // The input is smaller than any pipe buffer, so the program need not read it.
     if let Some(mut stdin) = child.stdin.take() {
         let _ = stdin.write_all(input);
     }
     let stderr = child.stderr.take();
-    // Whatever it says is taken, so that it does not wait for a reader; but no longer than it may take.
+    // All output is read, so that the program never blocks on a full pipe, but not longer than the timeout.
     let (say, said) = std::sync::mpsc::channel();
     let listener = std::thread::Builder::new().spawn(move || {
         let mut text = Vec::new();
@@ -120,7 +124,7 @@ fn run(command: &mut Command, name: &str, input: &[u8], timeout: Duration) -> Re
         match child.try_wait() {
             Ok(Some(status)) => break Ok(status),
             Ok(None) if Instant::now() >= until => {
-                // A child that was not waited for: its number, and its group's, are its own.
+                // The child was not waited for yet, so its process id and group id still belong to it.
                 if let Some(group) = process::raw(child.id()) {
                     let _ = kill_process_group(group, Signal::KILL);
                 }

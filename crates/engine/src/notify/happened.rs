@@ -1,4 +1,4 @@
-//! What of a workflow is worth telling. Follows from how it stands, so that whoever coordinates it finds the same.
+//! Derives the notifications of a workflow from a snapshot. Every coordinator derives the same ones.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use jit_core::model::workflow::{Workflow, WorkflowOutcome};
 use super::Notice;
 use crate::workflows::snapshot::Situation;
 
-/// Where it happened.
+/// The repository, plan and limits that the notifications refer to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scene<'a> {
     pub(crate) repository: &'a str,
@@ -22,7 +22,7 @@ pub(crate) struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Everything that is so now, told or not.
+    /// Returns all notifications that apply now, sent or not.
     pub(crate) fn all(&self, at: &Situation, steps: &[NextStep]) -> Vec<Notice> {
         let workflow = &at.workflow;
         let mut all = Vec::new();
@@ -74,17 +74,17 @@ impl Scene<'_> {
             }
         }
         for told in &mut all {
-            // Told apart from those of other workflows.
+            // The id includes the workflow, so that ids of different workflows differ.
             told.id = format!("{}/{}", workflow.id, told.id);
         }
         all
     }
 
-    /// That it is over.
+    /// Returns the notification that the workflow has ended.
     pub(crate) fn finished(&self, workflow: &Workflow) -> Notice {
         let at = workflow.ended_at.unwrap_or(workflow.created_at);
         let mut told = self.notice(workflow, "finished", at);
-        // One that was opened again ends again.
+        // A workflow that was reopened ends a second time.
         told.id = format!("{}/finished/{}", workflow.id, at.ms());
         told.title = match workflow.status {
             WorkflowOutcome::Completed => format!("{}: everything has landed", workflow.id),
@@ -122,7 +122,7 @@ impl Scene<'_> {
         let mut told = self.notice(workflow, class, at);
         told.unit = Some(id.clone());
         told.agent = unit.and_then(|unit| unit.agent.clone());
-        // The same attempt is told of once, whatever is said of it.
+        // One notification for each attempt, independent of the message.
         let (attempt, rounds, state) = unit.map_or((0, 0, "-"), |unit| {
             (unit.attempt, unit.conflict_rounds, unit.state.as_str())
         });
@@ -161,7 +161,7 @@ impl Scene<'_> {
 
     fn landed(&self, workflow: &Workflow, unit: &Unit, at: Wall) -> Notice {
         let mut told = self.about(workflow, "landed", &unit.id, Some(unit), at);
-        // Its worktree may be gone a moment later.
+        // Its worktree may be removed a moment later.
         told.id = format!("landed/{}/{}", unit.id, unit.attempt);
         told.title = format!("{} is on {}", unit.id, unit.goes_to());
         told.message = unit.merge_commit.clone().unwrap_or_default();
@@ -195,7 +195,7 @@ impl Scene<'_> {
     }
 }
 
-/// The repository as people call it: the folder of the main checkout, where there is one.
+/// Returns the repository's name for people: the folder of the main checkout, if there is one.
 pub(crate) fn repository(common: &Path) -> String {
     let named = match common.file_name().and_then(|name| name.to_str()) {
         Some(".git" | ".jit") => common.parent().unwrap_or(common),

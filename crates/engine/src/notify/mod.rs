@@ -1,20 +1,20 @@
-//! Telling people, outside of the terminal, what needs them (G13).
+//! Notifies people outside of the terminal about events that need them (G13).
 //!
 //! What must hold:
 //!
-//! - nothing is told to anybody unless the person's own settings say whom (`notify.command`, `notify.webhook`); what comes
-//!   with a repository has no say in it;
-//! - telling never holds up a workflow and never fails one: it is done beside, each delivery within its time;
-//! - each thing is told once. What was told is in the workflow's folder, so a coordinator that follows another knows. One
-//!   that is killed in the middle of a delivery may have told it already: then it is told again under the same `id`;
-//! - at most [`BURST`] at once and one in [`PACE`] after that; what happens meanwhile is told together;
-//! - no secret is in it ([`jit_agents::redact`]), nor in an argument list ([`deliver`]).
+//! - A notification is sent only if the user's own settings name a receiver (`notify.command`, `notify.webhook`).
+//!   Settings that come with a repository have no effect.
+//! - Notifications never delay a workflow and never fail it: a thread delivers them, each within its timeout.
+//! - Each event is notified once. The ids are in the workflow's folder, so the next coordinator knows them. If a
+//!   coordinator is killed during a delivery, the notification may be sent again with the same `id`.
+//! - At most `BURST` notifications are sent at once, and then one in each `PACE`. Events in between are combined.
+//! - A notification contains no secret ([`jit_agents::runner::redact`]), nor does an argument list ([`deliver`]).
 //!
-//! Format of a notification, one JSON object: `schema_version`, `id`, `class`, `at`, `repository`, `workflow`, `unit`, `agent`,
-//! `title` (one line), `message`, `next` (a command), `more` (how many others it stands for). In `workflows/<id>/notified`
-//! one id a line.
+//! Format of a notification, one JSON object: `schema_version`, `id`, `class`, `at`, `repository`, `workflow`,
+//! `unit`, `agent`, `title` (one line), `message`, `next` (a command), `more` (how many others it stands for).
+//! `workflows/<id>/notified` has one id a line.
 //!
-//! Limitations: agents that were dispatched by hand have no coordinator, so nobody is told of them.
+//! Limitations: agents that were dispatched by hand have no coordinator, so there are no notifications about them.
 
 pub mod deliver;
 pub mod happened;
@@ -38,21 +38,21 @@ use serde::Serialize;
 use crate::config::Notifying;
 use crate::config::keys::CLASSES;
 
-/// So many are told one by one.
+/// Maximum number of single notifications in a row.
 const BURST: u32 = 10;
-/// After that, one in this time.
+/// Minimum interval after that.
 const PACE: Duration = Duration::from_secs(6);
-/// Characters of a message.
+/// Maximum length of a message in characters.
 const MESSAGE: usize = 4_000;
 const TITLE: usize = 200;
-/// What was told is forgotten from this size on: it would be no workflow of ours.
+/// Maximum size of the file of sent ids. A larger file is ignored: no workflow of ours writes that much.
 const MOST_TOLD: u64 = 4 << 20;
 
-/// Something that happened, for people.
+/// A notification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Notice {
     pub schema_version: u32,
-    /// The same whenever the same thing is told.
+    /// The same id whenever the same event is notified.
     pub id: String,
     pub class: &'static str,
     pub at: Wall,
@@ -64,12 +64,12 @@ pub struct Notice {
     pub message: String,
     /// The command to run next.
     pub next: String,
-    /// Others that happened meanwhile and are in the message.
+    /// Number of other notifications that are combined in the message.
     pub more: usize,
 }
 
 impl Notice {
-    /// Bounded, and without secrets.
+    /// Limits the length, and removes secrets.
     #[must_use]
     pub fn presentable(mut self) -> Self {
         let of = Redactor::of_process();
@@ -80,7 +80,7 @@ impl Notice {
     }
 }
 
-/// Tells of one workflow, beside whatever else is done.
+/// Sends the notifications of one workflow from a thread.
 #[derive(Debug)]
 pub(crate) struct Notifier {
     on: Vec<String>,
@@ -93,7 +93,7 @@ pub(crate) struct Notifier {
 }
 
 impl Notifier {
-    /// Nothing where nobody is to be told.
+    /// Returns `None` if no receiver is configured.
     pub(crate) fn of(set: Notifying, folder: &Path) -> Option<Self> {
         if set.command.is_empty() && set.webhook.is_empty() {
             return None;
@@ -131,7 +131,7 @@ impl Notifier {
         })
     }
 
-    /// Whether anybody wants to know this, and does not yet.
+    /// Whether this class is enabled and this id was not sent yet.
     pub(crate) fn wants(&self, class: &str, id: &str) -> bool {
         self.on.iter().any(|on| on == class) && !self.told.contains(id)
     }
@@ -142,21 +142,21 @@ impl Notifier {
         }
         self.told.insert(notice.id.clone());
         if let Some(queue) = &self.queue {
-            // Without a teller nobody is told.
+            // If the thread has ended, nothing is sent.
             let _ = queue.send(notice);
         }
     }
 
-    /// What could not be delivered.
+    /// Returns the failed deliveries.
     pub(crate) fn troubles(&self) -> Vec<String> {
         self.trouble.try_iter().collect()
     }
 
-    /// Waits for what is still to be told, within bounds.
+    /// Waits for pending notifications, for a limited time.
     pub(crate) fn finish(&mut self) -> Vec<String> {
         self.queue = None;
         self.hurry.store(true, Ordering::Relaxed);
-        // What is being delivered now, and the rest together; each by two ways.
+        // Time for the delivery in progress and for the combined rest; each by two ways.
         let until = Instant::now() + self.timeout * 4 + Duration::from_secs(1);
         if let Some(teller) = self.teller.take() {
             while !teller.is_finished() && Instant::now() < until {
@@ -167,7 +167,7 @@ impl Notifier {
     }
 }
 
-/// The thread that tells.
+/// The thread that sends notifications.
 struct Teller {
     set: Notifying,
     path: PathBuf,
@@ -214,14 +214,14 @@ impl Teller {
     fn remember(&self, ids: &[String]) {
         let mut lines = ids.join("\n");
         lines.push('\n');
-        // What is not remembered is told again, under the same id.
+        // An id that could not be stored is sent again, with the same id.
         let _ = file::create_like_parent(&self.path);
         let file = File::options().append(true).open(&self.path);
         let _ = file.and_then(|mut file| file.write_all(lines.as_bytes()));
     }
 }
 
-/// Several as one: the first in order of [`CLASSES`] speaks for all.
+/// Combines several notifications. The first in the order of [`CLASSES`] represents all.
 fn together(mut all: Vec<Notice>) -> Notice {
     let weight = |notice: &Notice| CLASSES.iter().position(|class| *class == notice.class);
     all.sort_by_key(weight);
@@ -239,7 +239,7 @@ fn together(mut all: Vec<Notice>) -> Notice {
     first
 }
 
-/// How often somebody may be told.
+/// The rate limit for notifications.
 #[derive(Debug)]
 struct Pace {
     left: u32,
@@ -264,7 +264,7 @@ impl Pace {
         }
     }
 
-    /// How long to wait before the next one.
+    /// Returns the time to wait before the next notification.
     fn wait(&mut self, now: Instant) -> Option<Duration> {
         self.refill(now);
         (self.left == 0).then(|| (self.since + PACE).saturating_duration_since(now))
@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(pace.wait(at(6)), None);
         pace.take(at(6));
         assert!(pace.wait(at(6)).is_some());
-        // A quiet hour does not save up more than a burst.
+        // A quiet hour does not allow more than one burst.
         assert_eq!(pace.wait(at(3600)), None);
         for _ in 0..BURST {
             pace.take(at(3600));

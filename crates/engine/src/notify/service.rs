@@ -1,4 +1,4 @@
-//! Who is told of what happens, by the person's own settings.
+//! Notification settings of the user, and the test notification.
 
 use jit_agents::runner::attempt::{self, Attempt};
 use jit_core::model::refusal::{Code, Refusal};
@@ -13,19 +13,19 @@ use crate::context::Context;
 use crate::notify::{Notice, deliver, happened};
 use crate::refusals::refuse;
 
-/// The section `[notify]`, without what came with the repository.
+/// Returns the section `[notify]`, without settings that came with the repository.
 pub(crate) fn notifying(cx: &Context) -> Outcome<Notifying> {
     let own = Sources::from_process(&cx.place).without_repository();
     let config = Config::load(&own).map_err(|e| refuse(Code::Config, e))?;
     Ok(config.notifying())
 }
 
-/// The repository as people call it.
+/// Returns the repository's name for people.
 pub(crate) fn repository_name(cx: &Context) -> String {
     happened::repository(&crate::approvals::repository(cx))
 }
 
-/// How many tools its last agent was refused.
+/// Returns the number of tool calls that its last agent was denied.
 pub(crate) fn denials(cx: &Context, unit: &Unit) -> u32 {
     let folder = crate::units::service::attempt_folder(cx, &unit.id, unit.attempt);
     match attempt::look(&folder) {
@@ -34,7 +34,7 @@ pub(crate) fn denials(cx: &Context, unit: &Unit) -> u32 {
     }
 }
 
-/// Tells somebody that they would be told.
+/// Sends a test notification.
 pub(crate) fn notify_test(cx: &Context) -> Outcome<Answer> {
     let set = notifying(cx)?;
     if set.command.is_empty() && set.webhook.is_empty() {

@@ -1,4 +1,4 @@
-//! TODO header
+//! Finds workflows and their plans, and checks whether a workflow has a living coordinator.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ use crate::plans;
 use crate::refusals::{refuse, stopped};
 use crate::write_path::Kept;
 
-/// Whether the coordinator of a workflow lives. What cannot be looked at may.
+/// Whether the coordinator of a workflow lives. If that cannot be checked, it counts as alive.
 pub(crate) fn is_led(folder: &Path) -> bool {
     file::is_locked(&folder.join(LOCK)).unwrap_or(true)
 }
@@ -38,7 +38,7 @@ pub(crate) fn load_plan(cx: &Context, workflow: &Workflow) -> Outcome<Plan> {
     plans::kept(&cx.place.control_dir, &workflow.id, &workflow.plan)
 }
 
-/// The workflow that is meant: by its name, or the only one that runs, else the last one.
+/// Finds a workflow by name. Without a name: the only running one, or else the last one.
 pub fn find_workflow(cx: &Context, named: Option<&str>) -> Outcome<Workflow> {
     let view = crate::write_path::view(cx)?;
     let unreadable = |e| refuse(Code::Io, e);
@@ -60,5 +60,5 @@ pub fn find_workflow(cx: &Context, named: Option<&str>) -> Outcome<Workflow> {
         .ok_or_else(|| Box::new(Refusal::new(Code::NotFound, "there is no workflow").help("jit run --ready")))
 }
 
-/// Locked by the kernel while a workflow's coordinator lives, in the workflow's folder.
+/// Kernel lock in the workflow's folder, held while its coordinator lives.
 pub(crate) const LOCK: &str = "coordinator.lock";

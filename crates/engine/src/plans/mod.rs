@@ -1,16 +1,18 @@
-//! Plans as files (G13): read from what a person wrote, kept as what is meant.
+//! Plan files (G13): reads the file of a person, and stores the resolved plan.
 //!
 //! What must hold:
 //!
-//! - whatever is wrong with a file is told with its line and column, whether it is no YAML or no plan;
-//! - reading is bounded: in size, in depth, and in what aliases can make of a few lines;
-//! - nothing is guessed: unknown keys, keys that are there twice, merge keys, tags and second documents are refused;
-//! - a plan that is kept needs no other file: prompts are in it, and every setting is said;
-//! - a kept plan is on disk before its digest is told to anybody, and is read back only if it still has that digest.
+//! - Every problem of a file is reported with line and column, whether it is invalid YAML or an invalid plan.
+//! - Reading is bounded in size, in depth, and in the expansion of aliases.
+//! - Nothing is guessed: unknown keys, duplicate keys, merge keys, tags and second documents are refused.
+//! - A stored plan needs no other file: it contains all prompts and every setting.
+//! - A stored plan is on disk before its digest is given to a caller. It is read back only if it still has that
+//!   digest.
 //!
-//! Format: YAML 1.2, or JSON in a file whose name ends with `.json`. Kept as `workflows/<id>/plan.json` in the control plane.
+//! Format: YAML 1.2, or JSON in a file whose name ends with `.json`. Stored as `workflows/<id>/plan.json` in the
+//! control plane.
 //!
-//! Limitations: of a file that is not YAML, or has a value of the wrong type, only the first flaw is told.
+//! Limitations: for invalid YAML, or a value of the wrong type, only the first problem is reported.
 
 pub mod lookup;
 pub mod place;
@@ -28,20 +30,20 @@ use jit_store::Outcome;
 use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy};
 use sha2::{Digest as _, Sha256};
 
-/// Largest plan, and largest prompt file.
+/// Maximum size of a plan, and of a prompt file.
 const MOST: u64 = 4 << 20;
-/// Longest prompt, as the core has it for those in the plan itself.
+/// Maximum length of a prompt, the same as in core for prompts inside the plan.
 const MOST_PROMPT: u64 = 1 << 20;
-/// Deepest nesting. A plan needs six.
+/// Maximum nesting. A plan needs six levels.
 const DEEPEST: usize = 32;
 
-/// Agents that a plan can name.
+/// Agents that a plan can use.
 pub const AGENTS: &[&str] = jit_agents::NAMES;
 
-/// Something wrong with a file, and where.
+/// A problem of a file, and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flaw {
-    /// Such as `units[2].depends_on[0]`; empty where the whole file is meant.
+    /// For example `units[2].depends_on[0]`; empty means the whole file.
     pub path: String,
     /// Counted from 1.
     pub line: u64,
@@ -50,7 +52,7 @@ pub struct Flaw {
 }
 
 impl Flaw {
-    /// In one line.
+    /// The problem as one line.
     pub fn shown(&self, file: &Path) -> String {
         let place = format!("{}:{}:{}", file.display(), self.line, self.column);
         match self.path.is_empty() {
@@ -60,7 +62,7 @@ impl Flaw {
     }
 }
 
-/// How strictly files are read.
+/// Returns strict options for reading YAML.
 fn options() -> serde_saphyr::Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -80,7 +82,7 @@ fn options() -> serde_saphyr::Options {
         },
         strict_booleans: true,
         reject_unsupported_tags: true,
-        // Told with its place, by the plan's own check.
+        // The plan's own check reports it, with its place.
         non_finite_float_policy: NonFiniteFloatPolicy::AsString,
         with_snippet: false,
     }
@@ -91,12 +93,12 @@ fn is_json(path: &Path) -> bool {
         .is_some_and(|end| end.eq_ignore_ascii_case("json"))
 }
 
-/// A plan from its text. That it makes sense is not looked at yet.
+/// Parses a plan, without checking its content.
 fn parse(text: &str, json: bool) -> Result<Plan, Flaw> {
     if json {
         let mut reader = serde_json::Deserializer::from_str(text);
         let flaw = |e: &serde_json::Error, path: String| {
-            // The place is told apart from the sentence.
+            // The place is reported separately, so it is removed from the message.
             let told = e.to_string();
             let message = told
                 .rsplit_once(" at line ")
@@ -120,7 +122,7 @@ fn parse(text: &str, json: bool) -> Result<Plan, Flaw> {
             Some(at) => told.replace(&format!(" at line {}, column {}", at.line(), at.column()), ""),
             None => told,
         };
-        // A library's error may have several lines; one is told.
+        // An error of the library may have several lines; only the first is reported.
         let message = message.lines().next().unwrap_or_default().to_owned();
         let (line, column) = at.map_or((1, 1), |at| (at.line().max(1), at.column().max(1)));
         Flaw {
@@ -132,7 +134,7 @@ fn parse(text: &str, json: bool) -> Result<Plan, Flaw> {
     })
 }
 
-/// A plan from its text, or everything that is wrong with it. `config` holds where the plan says nothing.
+/// Parses and checks a plan. Returns all problems if there are any. `config` gives the defaults.
 pub fn read_text(text: &str, json: bool, config: &Settings, agents: &[&str]) -> Result<Plan, Vec<Flaw>> {
     let plan = parse(text, json).map_err(|flaw| vec![flaw])?;
     let problems = plan.check(config, agents);
@@ -142,7 +144,7 @@ pub fn read_text(text: &str, json: bool, config: &Settings, agents: &[&str]) -> 
     }
 }
 
-/// Problems of a plan, each where it is in its text.
+/// Adds the place in the text to each problem of a plan.
 fn placed(text: &str, problems: Vec<PlanProblem>) -> Vec<Flaw> {
     let places = place::Places::of(text);
     let mut flaws: Vec<Flaw> = problems
@@ -161,9 +163,9 @@ fn placed(text: &str, problems: Vec<PlanProblem>) -> Vec<Flaw> {
     flaws
 }
 
-/// The text of a plan's file.
+/// Reads the text of a plan file.
 pub fn text_of(path: &Path) -> Outcome<String> {
-    // A person names it: a symbolic link is followed.
+    // The user named the file, so a symbolic link is followed.
     let real = std::fs::canonicalize(path).map_err(|e| failed("read", path, &e))?;
     let bytes = file::read_real(&real, MOST).map_err(|e| failed("read", path, &e))?;
     let bytes = bytes.ok_or_else(|| failed("read", path, &io::ErrorKind::NotFound.into()))?;
@@ -177,7 +179,7 @@ pub fn text_of(path: &Path) -> Outcome<String> {
     })
 }
 
-/// Everything that is wrong with a plan's file.
+/// Returns all problems of a plan file.
 pub fn flaws(path: &Path, config: &Settings, agents: &[&str]) -> Outcome<Vec<Flaw>> {
     let text = text_of(path)?;
     Ok(read_text(&text, is_json(path), config, agents)
@@ -185,12 +187,12 @@ pub fn flaws(path: &Path, config: &Settings, agents: &[&str]) -> Outcome<Vec<Fla
         .unwrap_or_default())
 }
 
-/// The plan in a file, with its prompt files read into it.
+/// Loads the plan of a file, with its prompt files included.
 pub fn load(path: &Path, config: &Settings, agents: &[&str]) -> Outcome<Plan> {
     load_for(path, config, agents, &|_| Ok(Vec::new()))
 }
 
-/// The same, for whoever is about to run it: what it `lacks` here is told as everything else.
+/// Loads a plan that is about to run. The problems that `lacks` finds are reported with the others.
 pub fn load_for(
     path: &Path,
     config: &Settings,
@@ -243,7 +245,7 @@ pub fn load_for(
     Ok(plan)
 }
 
-/// What a prompt file says. It lies below the plan's folder, wherever symbolic links lead.
+/// Reads a prompt file. It must be below the plan's folder, even after following symbolic links.
 fn prompt(folder: &Path, name: &str) -> Result<String, String> {
     let cannot = |e: &io::Error| format!("{name:?} cannot be read: {e}");
     let folder = match folder.as_os_str().is_empty() {
@@ -264,13 +266,13 @@ fn prompt(folder: &Path, name: &str) -> Result<String, String> {
     }
 }
 
-/// A plan of issues that can be worked on now, in this order, each by itself.
+/// Makes a plan for ready issues, in this order, each independent of the others.
 pub fn from_ready(issues: &[IssueId], max_concurrent: u32, run: Settings) -> Plan {
     let mut units: Vec<PlanUnit> = Vec::with_capacity(issues.len());
     for issue in issues {
         let name = match issue.as_str().parse::<UnitId>() {
             Ok(id) => id.to_string(),
-            // What an issue may be called and a branch may not.
+            // An issue name can contain characters that a branch name cannot.
             Err(_) => UnitId::slug(issue.as_str()).map_or_else(|| "unit".to_owned(), |id| id.to_string()),
         };
         let taken = |name: &str| units.iter().any(|unit| unit.id.eq_ignore_ascii_case(name));
@@ -306,7 +308,7 @@ pub fn from_ready(issues: &[IssueId], max_concurrent: u32, run: Settings) -> Pla
     }
 }
 
-/// Where a workflow's own files are.
+/// Returns the folder of a workflow's files.
 pub fn folder(control: &Path, id: &WorkflowId) -> PathBuf {
     control.join("workflows").join(id.as_str())
 }
@@ -318,8 +320,8 @@ fn digest(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// Keeps a resolved plan, on disk, and says its digest. Of a workflow of that name there may be a plan already: the same
-/// is fine, another one is refused.
+/// Stores a resolved plan on disk and returns its digest. If the workflow already has a plan, the same plan is
+/// accepted and a different one is refused.
 pub fn keep(control: &Path, id: &WorkflowId, plan: &Plan) -> Outcome<String> {
     let folder = folder(control, id);
     let goal = folder.join("plan.json");
@@ -330,7 +332,7 @@ pub fn keep(control: &Path, id: &WorkflowId, plan: &Plan) -> Outcome<String> {
         file::make_dir_like_parent(&control.join("workflows"))?;
         file::make_dir_like_parent(&folder)?;
         let made = file::create(&goal, &bytes)?;
-        // The folders' own names are to survive as well.
+        // The names of the new folders must be durable too.
         file::sync_all(control, &[control.to_owned(), control.join("workflows")])?;
         Ok(made || file::read_real(&goal, u64::MAX)?.as_deref() == Some(&bytes[..]))
     };
@@ -344,7 +346,7 @@ pub fn keep(control: &Path, id: &WorkflowId, plan: &Plan) -> Outcome<String> {
     }
 }
 
-/// The plan of a workflow, if it is still the one with that digest.
+/// Reads the plan of a workflow, if it still has that digest.
 pub fn kept(control: &Path, id: &WorkflowId, expected: &str) -> Outcome<Plan> {
     let path = folder(control, id).join("plan.json");
     let lost = |why: String| {

@@ -1,4 +1,4 @@
-//! Where in a text the values of a plan are.
+//! Finds the places of a plan's values in its text.
 
 use std::fmt;
 
@@ -19,12 +19,12 @@ enum Tree {
 }
 
 impl Places {
-    /// JSON is YAML, as far as places go.
+    /// For places, JSON is parsed as YAML.
     pub fn of(text: &str) -> Self {
         Self(serde_saphyr::from_str_with_options(text, options()).ok())
     }
 
-    /// Line and column of a value, such as `units[2].id`; of what it would be in, where it is missing.
+    /// Returns line and column of a value such as `units[2].id`. For a missing value: those of its parent.
     pub fn find(&self, path: &str) -> (u64, u64) {
         let Some(mut at) = self.0.as_ref() else {
             return (1, 1);
@@ -51,7 +51,7 @@ impl Places {
 }
 
 impl Places {
-    /// What stands at a line and a column; empty where that is not a value's beginning.
+    /// Returns the path of the value at a line and column; empty if no value starts there.
     pub fn at(&self, line: u64, column: u64) -> String {
         let mut found = String::new();
         if let Some(top) = &self.0 {
@@ -61,7 +61,7 @@ impl Places {
     }
 }
 
-/// The innermost value that begins there.
+/// Finds the innermost value that starts there.
 fn search(tree: &Spanned<Tree>, path: String, place: (u64, u64), found: &mut String) {
     if (tree.referenced.line(), tree.referenced.column()) == place {
         found.clone_from(&path);
@@ -153,7 +153,7 @@ impl<'de> Visitor<'de> for Anything {
         let mut all = Vec::new();
         while let Some(key) = entries.next_key::<String>()? {
             match all.len() {
-                // More keys than any part of a plan has.
+                // No part of a plan has this many keys.
                 1000.. => drop(entries.next_value::<IgnoredAny>()?),
                 _ => all.push((key, entries.next_value()?)),
             }

@@ -1,3 +1,5 @@
+//! Tests of reading, checking and storing plans.
+
 use super::*;
 
 fn config() -> Settings {
@@ -125,7 +127,7 @@ fn g13_bombs_depth_tags_and_second_documents_are_refused() {
         let nine = vec![format!("*{before}"); 9].join(", ");
         bomb.push_str(&format!("{name}: &{name} [{nine}]\n"));
     }
-    // As a field that is known, so that it is not refused for its name.
+    // Inside a known field, so that it is not refused for its name.
     let bomb = format!(
         "units:\n  - id: a\n    depends_on:\n      - {}",
         bomb.replace('\n', "\n        ")
@@ -142,7 +144,7 @@ fn g13_bombs_depth_tags_and_second_documents_are_refused() {
         "\0",
     ] {
         assert_eq!(yaml(text).expect_err("refused").len(), 1, "{:.60}", text);
-        // Places are looked for in whatever there is.
+        // Places can be searched in any text.
         place::Places::of(text).find("units[0].id");
     }
     let shared = "units:\n  - id: a\n    prompt: &p do it\n  - id: b\n    prompt: *p\n";
@@ -204,7 +206,7 @@ fn g12_a_kept_plan_is_the_same_or_it_is_refused() {
     let plan = plan.resolved("w", "main", &config());
     let digest = keep(control.path(), &id, &plan).expect("kept");
     assert_eq!(kept(control.path(), &id, &digest).expect("read"), plan);
-    // Again is no error; another plan is.
+    // Storing the same plan again is no error; storing another one is.
     assert_eq!(keep(control.path(), &id, &plan).expect("kept"), digest);
     let other = plan.resolved("w", "other", &config());
     assert_eq!(
@@ -250,7 +252,7 @@ fn g13_the_example_in_the_documentation_is_a_plan() {
     let names: Vec<&str> = plan.units.iter().map(|unit| unit.id.as_str()).collect();
     assert_eq!(names, ["parser", "printer", "summary"]);
     assert_eq!(plan.needs(2).len(), 2);
-    // Every field there is, is explained.
+    // Every field has a description.
     let schema = jit_core::model::plan::schema();
     let unit = &schema["properties"]["units"]["items"];
     for fields in [&schema, unit, &unit["properties"]["run"]] {

@@ -1,19 +1,19 @@
-//! Is there room for another checkout? (G16)
+//! Checks that the disk has space for another checkout (G16).
 //!
-//! The estimate is the sum of the sizes that the index of a checkout remembers: one read, no process, no walk. It is
-//! only that of the files git checks out; what provisioning adds is unknown.
+//! The estimate is the sum of the file sizes in the index of a checkout. It needs one read, no process and no
+//! directory walk. It covers only the files that git checks out; the size that provisioning adds is unknown.
 
 use std::io;
 use std::path::Path;
 
-/// What a disk has.
+/// Free and total space of a file system, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
     pub free: u64,
     pub total: u64,
 }
 
-/// Of the file system that `path`, or the nearest folder above it that exists, is on.
+/// Returns the space on the file system of `path`, or of its nearest existing parent folder.
 pub fn of(path: &Path) -> io::Result<Room> {
     let there = path
         .ancestors()
@@ -35,7 +35,7 @@ impl Room {
     }
 }
 
-/// How many bytes the files of an index take when checked out; `None` when the index cannot be understood.
+/// Returns the checked-out size in bytes of the files of an index; `None` if the index cannot be parsed.
 pub fn checkout_size(index: &Path) -> io::Result<Option<u64>> {
     match std::fs::read(index) {
         Ok(bytes) => Ok(sum_of_sizes(&bytes)),
@@ -44,7 +44,7 @@ pub fn checkout_size(index: &Path) -> io::Result<Option<u64>> {
     }
 }
 
-/// Entries of versions 2 and 3 are padded to eight bytes, those of version 4 share the beginning of their names.
+/// Entries of versions 2 and 3 are padded to eight bytes. Entries of version 4 share the start of their names.
 fn sum_of_sizes(bytes: &[u8]) -> Option<u64> {
     let number = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     if bytes.get(..4)? != b"DIRC" {
@@ -63,7 +63,7 @@ fn sum_of_sizes(bytes: &[u8]) -> Option<u64> {
         let name = at + if extended { 64 } else { 62 };
         let end = |from: usize| Some(from + bytes.get(from..)?.iter().position(|b| *b == 0)?);
         at = if version == 4 {
-            // How much of the name before to leave out, in bytes that say whether another follows.
+            // The number of bytes to drop from the previous name, as a variable-length integer.
             let mut start = name;
             while bytes.get(start)? & 0x80 != 0 {
                 start += 1;

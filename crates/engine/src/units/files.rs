@@ -1,10 +1,12 @@
-//! What a new worktree gets from the main checkout that git does not bring: `.env`, dependency folders (G3).
+//! Files that a new worktree gets from the main checkout because git does not bring them: `.env`, dependency folders
+//! (G3).
 //!
-//! Rules:
-//! - only what git does not track is brought, and nothing that is there already is written over;
-//! - names come from the settings as patterns, and from `.worktreeinclude` in the main checkout, which is written like
-//!   `.gitignore` and counts for ignored files only;
-//! - a symbolic link is brought as a link; what is neither file, folder nor link is left out.
+//! What must hold:
+//!
+//! - Only files that git does not track are brought, and no existing file is overwritten.
+//! - Names come from the settings as patterns, and from `.worktreeinclude` in the main checkout. That file has the
+//!   syntax of `.gitignore` and applies to ignored files only.
+//! - A symbolic link is brought as a link. Anything other than a file, a folder or a link is skipped.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -16,8 +18,8 @@ use jit_git::run::{Git, GitError};
 
 use crate::config::file_rules::How;
 
-/// Untracked and ignored files of a checkout; a folder in which nothing is tracked is one name, with a `/` at its end.
-/// With `only`, nothing else is looked for.
+/// Lists untracked and ignored files of a checkout. A folder without tracked files is one name that ends in `/`. With
+/// `only`, searches only these names.
 fn untracked(root: &Path, only: Option<&[&str]>) -> Result<Vec<String>, GitError> {
     let mut all = BTreeSet::new();
     for ignored in [true, false] {
@@ -36,7 +38,7 @@ fn untracked(root: &Path, only: Option<&[&str]>) -> Result<Vec<String>, GitError
             names
                 .split(|b| *b == 0)
                 .filter(|name| !name.is_empty())
-                // A name that is not text cannot be what a person configured.
+                // A configured name is text, so other names cannot match.
                 .filter_map(|name| std::str::from_utf8(name).ok())
                 .map(str::to_owned),
         );
@@ -44,13 +46,13 @@ fn untracked(root: &Path, only: Option<&[&str]>) -> Result<Vec<String>, GitError
     Ok(all.into_iter().collect())
 }
 
-/// What was brought, by name.
+/// Brings the files that match the rules, and returns their names.
 pub fn bring(from: &Path, to: &Path, rules: &[(Pattern, How)]) -> Result<Vec<String>, String> {
     let include = std::fs::read(from.join(".worktreeinclude")).ok();
     let include = include.map(|contents| Ignore::new().excludes_file(&contents));
     let plain = |pattern: &Pattern| !pattern.is_glob() && !pattern.as_str().contains('\\');
     let there = |pattern: &Pattern| from.join(pattern.as_str()).symlink_metadata().is_ok();
-    // Most checkouts have few of these files, and are large: a name that is not there is not searched for.
+    // Large checkouts have few of these files: a plain name that does not exist is not searched for.
     let rules: Vec<&(Pattern, How)> = rules
         .iter()
         .filter(|(pattern, _)| !plain(pattern) || there(pattern))
@@ -87,7 +89,7 @@ pub fn bring(from: &Path, to: &Path, rules: &[(Pattern, How)]) -> Result<Vec<Str
     Ok(brought)
 }
 
-/// Which of these a checkout ignores, as patterns that name them whatever they are.
+/// Returns patterns for those names that the checkout ignores. The patterns match the names literally.
 pub fn ignored(root: &Path, names: &[&str]) -> Result<Vec<String>, GitError> {
     if names.is_empty() {
         return Ok(Vec::new());
@@ -100,7 +102,7 @@ pub fn ignored(root: &Path, names: &[&str]) -> Result<Vec<String>, GitError> {
         .split('\0')
         .filter(|name| !name.is_empty())
     {
-        // A line cannot name what has the end of one in it.
+        // A line of an exclude file cannot contain a newline.
         if name.contains('\n') {
             continue;
         }
@@ -116,7 +118,7 @@ pub fn ignored(root: &Path, names: &[&str]) -> Result<Vec<String>, GitError> {
     Ok(patterns)
 }
 
-/// What a worktree may have from the main checkout.
+/// The files that a worktree may have from the main checkout.
 #[derive(Debug)]
 pub struct Brought {
     main: PathBuf,
@@ -134,7 +136,7 @@ impl Brought {
         }
     }
 
-    /// Whether this is a name that is brought, or below one, and the main checkout has it.
+    /// Whether this name, or a folder above it, is brought and exists in the main checkout.
     pub fn has(&self, name: &str) -> bool {
         let plain = name.trim_end_matches('/');
         let is_named = |path: &str| {
@@ -148,7 +150,7 @@ impl Brought {
         above.chain([plain]).any(is_named) && self.main.join(plain).symlink_metadata().is_ok()
     }
 
-    /// The same for an untracked name as git tells it, where a folder may stand for all that is in it.
+    /// The same for an untracked name from git, where a folder may stand for all its files.
     pub fn covers(&self, root: &Path, name: &[u8]) -> Result<bool, GitError> {
         let Ok(name) = std::str::from_utf8(name) else {
             return Ok(false);
@@ -172,14 +174,14 @@ fn bring_one(source: &Path, goal: &Path, how: How) -> io::Result<()> {
     if how == How::SymLink {
         return std::os::unix::fs::symlink(source, goal);
     }
-    // Deep folders must not need a deep stack.
+    // A stack on the heap, so that deep folders cannot overflow the call stack.
     let mut waiting: Vec<(PathBuf, PathBuf)> = vec![(source.to_owned(), goal.to_owned())];
     while let Some((source, goal)) = waiting.pop() {
         let meta = source.symlink_metadata()?;
         if meta.is_symlink() {
             std::os::unix::fs::symlink(std::fs::read_link(&source)?, &goal)?;
         } else if meta.is_dir() {
-            // A repository of its own stays where it is.
+            // A nested repository is not brought.
             if source.join(".git").symlink_metadata().is_ok() {
                 continue;
             }

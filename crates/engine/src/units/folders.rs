@@ -1,13 +1,13 @@
-//! The folders that worktrees lie in (G2): one that jit made goes with the last worktree in it.
+//! The parent folders of worktrees (G2). A folder that jit created is removed together with the last worktree in it.
 //!
 //! What must hold:
 //!
-//! - only a folder that jit made goes, only by `rmdir`, so only with nothing in it;
-//! - none goes while somebody makes a worktree: who makes one has a share of a kernel lock, and who removes has it alone or not
-//!   at all.
+//! - Only folders that jit created are removed, and only by `rmdir`, so only if they are empty.
+//! - No folder is removed while a worktree is being created. A creator holds a kernel lock shared; a remover holds it
+//!   exclusively, or removes nothing.
 //!
-//! Format: `<control>/folders/<digest of the path>` has the path. The kernel lock is that of `<control>/folders`. If lost, the
-//! folders stay.
+//! Format: `<control>/folders/<digest of the path>` contains the path. The kernel lock is on `<control>/folders`. If
+//! these files are lost, the folders stay.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use jit_os::file;
 use sha2::{Digest as _, Sha256};
 
-/// Where they are written down.
+/// The folder with the records.
 pub const FOLDERS: &str = "folders";
 
 fn note(control: &Path, folder: &Path) -> PathBuf {
@@ -26,7 +26,7 @@ fn note(control: &Path, folder: &Path) -> PathBuf {
     control.join(FOLDERS).join(name)
 }
 
-/// Makes sure that a folder is there, and stays while what is given back is held.
+/// Creates a folder if needed. It is not removed while the returned file is held.
 pub fn make(control: &Path, folder: &Path) -> io::Result<File> {
     let notes = control.join(FOLDERS);
     file::make_dir_like_parent(&notes)?;
@@ -48,12 +48,12 @@ pub fn make(control: &Path, folder: &Path) -> io::Result<File> {
     made.map(|()| turn)
 }
 
-/// A worktree is gone from a folder, which goes too if it was the last one. So do those around it that were made for it.
+/// Removes the folder of a removed worktree if it is empty, and the parent folders that were created for it.
 pub fn leave(control: &Path, folder: &Path) {
     let Ok(turn) = File::open(control.join(FOLDERS)) else {
         return;
     };
-    // Somebody makes one, or leaves: then it stays, or goes by the other.
+    // Another process creates a worktree (the folder stays) or leaves one (that process removes the folder).
     if turn.try_lock().is_err() {
         return;
     }
@@ -92,7 +92,7 @@ mod tests {
         assert!(!own.join("a").exists());
         assert!(own.is_dir(), "somebody else made it");
         assert_eq!(fs::read_dir(control.join(FOLDERS)).expect("notes").count(), 0);
-        // One that somebody made is theirs, also under the same name.
+        // A folder that another program created stays, even under the same name.
         fs::create_dir_all(&inner).expect("a folder");
         drop(make(&control, &inner).expect("it is there"));
         leave(&control, &inner);

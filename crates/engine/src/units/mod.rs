@@ -1,10 +1,10 @@
-//! Units of work on the disk: where they are, how they are made, what is put into them (G2, G3, G16).
+//! Units of work on disk: their place, their creation and their files (G2, G3, G16).
 //!
 //! What must hold:
 //!
-//! - a unit's worktree is beside the checkouts, never inside one, and never where something is already;
-//! - making one either ends with a worktree that is ready, or leaves nothing behind but the note why not;
-//! - every step is "make sure that": after a crash the same steps are walked again.
+//! - A unit's worktree is beside the checkouts, never inside one, and never at a path that already exists.
+//! - Creating a worktree either ends with a worktree that is ready, or leaves nothing but the reason of the failure.
+//! - Every step is written as "make sure that": after a crash the same steps run again.
 
 pub mod disk_space;
 pub mod files;
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use jit_core::model::ids::UnitId;
 use jit_git::files::plain;
 
-/// The words of a template, and what stands for them.
+/// The placeholders of a template, and their values.
 #[derive(Debug, Clone, Copy)]
 pub struct Words<'a> {
     pub unit: &'a UnitId,
@@ -28,7 +28,7 @@ pub struct Words<'a> {
     pub issue: Option<&'a str>,
 }
 
-/// A template with its words filled in. Unknown words are an error: they would end up in paths.
+/// Fills in the placeholders of a template. An unknown placeholder is an error, because it would end up in a path.
 pub fn fill(template: &str, words: Words<'_>) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = template;
@@ -53,17 +53,17 @@ pub fn fill(template: &str, words: Words<'_>) -> Result<String, String> {
     Ok(out)
 }
 
-/// `path` seen from `base`, without `.` and `..`, by the text alone.
+/// Joins `path` to `base` and removes `.` and `..`, without access to the disk.
 pub fn place(base: &Path, path: &str) -> PathBuf {
     plain(&base.join(path))
 }
 
-/// Where the first port of a unit's block is.
+/// Returns the first port of a unit's block.
 pub fn port(from: u64, slot: u32) -> u64 {
     from + u64::from(slot) * PORTS
 }
 
-/// How many ports a unit has for itself.
+/// Number of ports in a unit's block.
 pub const PORTS: u64 = 10;
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
-//! Where a unit may write, and what it has changed (G15).
+//! The scope of a unit, that is the paths it may write, and the paths it has changed (G15).
 //!
 //! What must hold:
 //!
-//! - a unit with `writes` is never COMPLETED when something else differs between where its branch began and what is in its
-//!   worktree now: in commits, uncommitted, or in files that git does not know yet. Of a file that was moved both names count;
-//! - what came from the target since (a merge, a rebase) is not the unit's doing, and what is ignored by git is nobody's;
-//! - files of issues and results of gates are left to the rules about issues: jit writes them wherever it is called.
+//! - A unit with `writes` is never COMPLETED if another path differs between the base of its branch and its worktree
+//!   now. Commits, uncommitted changes and untracked files all count. For a renamed file both names count.
+//! - Changes that came from the target since then (by a merge or a rebase) do not count for the unit. Files ignored
+//!   by git count for no unit.
+//! - Issue files and gate results follow the rules about issues: jit writes them wherever it is called.
 //!
-//! Limitations: who changed something in the main checkout cannot be told afterwards. An agent that asks before it writes
-//! is refused that ([`crate::hooks::agent`]); of one that does not ask it is not noticed here.
+//! Limitations: a change in the main checkout cannot be attributed to an agent afterwards. The agent hooks refuse
+//! such a write if the agent program has hooks. A write by an agent without hooks is not detected here.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -26,51 +27,51 @@ use crate::context::Context;
 use crate::refusals::refuse;
 use crate::units::worktree_state::is_merging;
 
-/// So many paths are named when something is wrong.
+/// Maximum number of paths named in a message.
 const NAMED: usize = 5;
-/// So many paths of a unit at work are looked at.
+/// Maximum number of paths examined for a running unit.
 pub(crate) const MOST_TOUCHED: usize = 2000;
-/// What a unit at work has changed is looked at no more often.
+/// Minimum time between two examinations of a running unit's changes.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(2);
-/// Where the rules about issues hold.
+/// Paths that follow the rules about issues.
 pub(crate) const TRACKER: &[&str] = &[".jit/issues/", ".jit/gates/results/"];
 
 fn git(e: GitError) -> Box<jit_core::model::refusal::Refusal> {
     refuse(Code::Io, e)
 }
 
-/// Where a unit may write.
+/// The paths that a unit may write.
 #[derive(Debug, Clone)]
 pub(crate) struct Scope(Vec<Pattern>);
 
 impl Scope {
-    /// `None`: anywhere.
+    /// `None` means anywhere.
     pub(crate) fn of(writes: &[String]) -> Outcome<Option<Self>> {
         let parse = |text: &String| plan_check::pattern(text).map_err(|why| refuse(Code::Invalid, why));
         let patterns: Outcome<Vec<Pattern>> = writes.iter().map(parse).collect();
         Ok(Some(patterns?).filter(|all| !all.is_empty()).map(Self))
     }
 
-    /// `path` is seen from the worktree.
+    /// `path` is relative to the worktree.
     pub(crate) fn allows(&self, path: &str) -> bool {
         TRACKER.iter().any(|folder| path.starts_with(folder))
             || self.0.iter().any(|pattern| pattern.matches(path))
     }
 
-    /// Whether something below this folder may be written: then it may be made.
+    /// Whether a path below this folder may be written: then the folder may be created.
     pub(crate) fn reaches_below(&self, folder: &str) -> bool {
         Pattern::literal(&format!("{folder}/"))
             .is_ok_and(|below| self.0.iter().any(|pattern| pattern.overlaps(&below)))
     }
 
-    /// For people and agents.
+    /// The patterns as text for people and agents.
     pub(crate) fn shown(&self) -> String {
         let all: Vec<&str> = self.0.iter().map(Pattern::as_str).collect();
         all.join(", ")
     }
 }
 
-/// Where the agent at work in this worktree may write; `None`: anywhere in it.
+/// Returns the scope of the agent that runs in this worktree; `None` means anywhere in it.
 pub(crate) fn scope_here(cx: &Context) -> Outcome<Option<Scope>> {
     let Some(root) = cx.place.worktree_root.as_deref() else {
         return Ok(None);
@@ -86,7 +87,7 @@ pub(crate) fn scope_here(cx: &Context) -> Outcome<Option<Scope>> {
     here.map_or(Ok(None), |unit| Scope::of(&unit.writes))
 }
 
-/// Every path that a unit has changed, committed or not.
+/// Returns every path that a unit has changed, committed or not.
 pub(crate) fn changed_paths(cx: &Context, unit: &Unit) -> Outcome<BTreeSet<String>> {
     let common = crate::units::service::common(cx)?;
     let mut found = BTreeSet::new();
@@ -101,19 +102,19 @@ pub(crate) fn changed_paths(cx: &Context, unit: &Unit) -> Outcome<BTreeSet<Strin
     if let Some(tip) = Git::in_git_dir(common).verify(&branch).map_err(git)? {
         found = between(&unit.base, &tip)?;
         let target = format!("refs/heads/{}", unit.target);
-        // They may have nothing in common.
+        // The branches may have no common ancestor.
         let met = Git::in_git_dir(common)
             .args(["merge-base", &target, &tip])
             .line()
             .ok();
-        // A target that has all of it already was moved by somebody who may not.
+        // A target that already contains the tip was moved without permission.
         if let Some(met) = met.filter(|met| *met != unit.base && *met != tip) {
             let own = between(&met, &tip)?;
             found.retain(|path| own.contains(path));
         }
     }
     let root = Path::new(&unit.worktree_path);
-    // In the middle of a merge what others did is there too.
+    // During a merge the worktree also contains the changes of others.
     if root.join(".git").exists() && !is_merging(root) {
         let listed = Git::at(root)
             .args([
@@ -130,7 +131,7 @@ pub(crate) fn changed_paths(cx: &Context, unit: &Unit) -> Outcome<BTreeSet<Strin
             true => None,
             false => Some(crate::units::service::brought(cx)?),
         };
-        // What jit put there itself is not the unit's doing.
+        // Files that jit itself put there do not count for the unit.
         let untracked: BTreeSet<String> = names_marked(&listed, b"??").collect();
         let own = |path: &String| {
             untracked.contains(path) && brought.as_ref().is_some_and(|brought| brought.has(path))
@@ -140,7 +141,7 @@ pub(crate) fn changed_paths(cx: &Context, unit: &Unit) -> Outcome<BTreeSet<Strin
     Ok(found)
 }
 
-/// What a unit changed that is not its to change.
+/// Returns a failure that names the changes outside the scope, if there are any.
 pub(crate) fn outside_scope(cx: &Context, unit: &Unit, writes: &[String]) -> Outcome<Option<Failure>> {
     let Some(scope) = Scope::of(writes)? else {
         return Ok(None);
@@ -172,7 +173,7 @@ pub(crate) fn outside_scope(cx: &Context, unit: &Unit, writes: &[String]) -> Out
     }))
 }
 
-/// Paths that git's status lists with these two letters.
+/// Returns the paths that `git status` lists with these two letters.
 fn names_marked<'a>(listed: &'a [u8], marks: &'a [u8]) -> impl Iterator<Item = String> + 'a {
     listed
         .split(|b| *b == 0)
@@ -180,7 +181,7 @@ fn names_marked<'a>(listed: &'a [u8], marks: &'a [u8]) -> impl Iterator<Item = S
         .flat_map(|one| names(one, 3))
 }
 
-/// Paths that git lists, each behind so many other characters.
+/// Returns the paths that git lists, each after `behind` other characters.
 fn names(listed: &[u8], behind: usize) -> impl Iterator<Item = String> {
     listed
         .split(|b| *b == 0)

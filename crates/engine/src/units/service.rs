@@ -1,4 +1,4 @@
-//! Units of work: making a worktree ready, and finding a unit again (G2, G3, G16, I6).
+//! Finds units, reads their environment and moves them along the lifecycle table (G2, G3, G16, I6).
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -34,7 +34,8 @@ pub(crate) fn common(cx: &Context) -> Outcome<&Path> {
     })
 }
 
-/// The checkout that linked worktrees stand beside; the git folder itself where there is none.
+/// Returns the root of the main checkout, beside which linked worktrees are created. Without a main checkout: the git
+/// folder itself.
 pub(crate) fn main_root(cx: &Context) -> Outcome<PathBuf> {
     let common = common(cx)?;
     let all = crate::worktree_identity::list(common).map_err(|e| refuse(Code::Io, e))?;
@@ -42,12 +43,12 @@ pub(crate) fn main_root(cx: &Context) -> Outcome<PathBuf> {
     Ok(main.unwrap_or_else(|| common.to_owned()))
 }
 
-/// What the template of places counts from, and the name of the repository in it: the main checkout. Where that is a
-/// submodule, the outermost repository around it: in there git would show a worktree as something new.
+/// Returns the base folder and the repository name for the template of worktree paths, from the main checkout. If
+/// that is a submodule, uses the outermost repository around it: inside it git would show a worktree as untracked.
 pub(crate) fn home(cx: &Context) -> Outcome<(PathBuf, String)> {
     let main = main_root(cx)?;
     let mut home = main.clone();
-    // Git is asked only where there is another checkout above.
+    // Runs git only if a parent folder is a checkout too.
     while home
         .ancestors()
         .skip(1)
@@ -71,7 +72,7 @@ pub(crate) fn home(cx: &Context) -> Outcome<(PathBuf, String)> {
     Ok((home, name))
 }
 
-/// The branch that units land on.
+/// Returns the branch that units land on.
 pub(crate) fn target_branch(cx: &Context) -> Outcome<String> {
     let configured = cx.config.allowed_branches().first().map(String::as_str);
     let found = default_branch(&cx.place, configured).map_err(git)?;
@@ -83,14 +84,14 @@ pub(crate) fn target_branch(cx: &Context) -> Outcome<String> {
     })
 }
 
-/// The unit that is meant: by its name, its branch, its issue or its folder; without a word, the one whose worktree
-/// this is. One that is over is meant only when no living one is.
+/// Finds a unit by name, branch, issue or folder. Without a name: the unit of this worktree. An ended unit is found
+/// only if no living unit matches.
 pub(crate) fn find_unit(cx: &Context, view: &View, named: Option<&str>) -> Outcome<Unit> {
     let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
     let (living, mut over): (Vec<Unit>, Vec<Unit>) = crate::units::worktree_locate::located_all(cx, units)
         .into_iter()
         .partition(|unit| !unit.is_over());
-    // Of several that an issue, a branch or a folder had, the last one is meant.
+    // If several ended units match an issue, a branch or a folder, the last one is returned.
     over.sort_by_key(|unit| std::cmp::Reverse(unit.created_at));
     let at = |unit: &Unit, path: &Path| real(Path::new(&unit.worktree_path)) == real(path);
     let Some(text) = named else {
@@ -108,7 +109,7 @@ pub(crate) fn find_unit(cx: &Context, view: &View, named: Option<&str>) -> Outco
             )
         });
     };
-    // An issue may be abbreviated.
+    // The issue id may be abbreviated.
     let prefix = text.parse::<IssuePrefix>().ok();
     let issue = prefix.and_then(|prefix| Some(crate::write_path::resolve(view, &prefix).ok()?.id));
     let path = units::place(&cx.place.start, text);
@@ -131,7 +132,7 @@ pub(crate) fn find_unit(cx: &Context, view: &View, named: Option<&str>) -> Outco
     })
 }
 
-/// The same, where one that is over is of no use.
+/// Finds a unit, and refuses one that has ended.
 pub(crate) fn living_unit(cx: &Context, view: &View, named: Option<&str>) -> Outcome<Unit> {
     let unit = find_unit(cx, view, named)?;
     if unit.is_over() {
@@ -142,7 +143,7 @@ pub(crate) fn living_unit(cx: &Context, view: &View, named: Option<&str>) -> Out
     Ok(unit)
 }
 
-/// Moves a unit along its table.
+/// Moves a unit along its lifecycle table.
 pub(crate) fn advance(cx: &Context, id: &UnitId, input: UnitInput, facts: Facts) -> Outcome<Unit> {
     let command = Command::AdvanceUnit {
         unit: id.clone(),
@@ -156,7 +157,7 @@ pub(crate) fn advance(cx: &Context, id: &UnitId, input: UnitInput, facts: Facts)
     }
 }
 
-/// What a unit's commands find in their environment.
+/// Returns the environment variables of a unit's commands.
 pub(crate) fn unit_vars(cx: &Context, unit: &Unit) -> Vec<(String, String)> {
     let port = units::port(cx.config.ports_from(), unit.slot);
     let mut vars = vec![
@@ -182,18 +183,18 @@ pub(crate) fn unit_env(cx: &Context, named: Option<&str>) -> Outcome<Answer> {
     crate::write_path::read_answer(cx, &view, Reply::Env { env })
 }
 
-/// What the worktree of a unit may have that jit put there.
+/// Returns the files that jit may have put into the worktree of a unit.
 pub(crate) fn brought(cx: &Context) -> Outcome<files::Brought> {
     Ok(files::Brought::new(&main_root(cx)?, cx.config.shared_files()))
 }
 
-/// Where the files of a unit's attempts are.
+/// Returns the folder with the files of an attempt.
 pub fn attempt_folder(cx: &Context, unit: &UnitId, attempt: u32) -> PathBuf {
     let units = cx.place.control_dir.join("units");
     units.join(unit.as_str()).join(format!("attempt-{attempt}"))
 }
 
-/// Whoever has it begins or settles attempts of this unit. `None`: somebody else is at it.
+/// Acquires the lock for starting or settling attempts of this unit. `None`: another process holds it.
 pub(crate) fn unit_turn(cx: &Context, unit: &UnitId, wait: bool) -> Outcome<Option<std::fs::File>> {
     let units = cx.place.control_dir.join("units");
     let folder = units.join(unit.as_str());
@@ -214,7 +215,7 @@ pub(crate) fn unit_turn(cx: &Context, unit: &UnitId, wait: bool) -> Outcome<Opti
     }
 }
 
-/// The unit whose worktree this is.
+/// Returns the unit of this worktree.
 pub fn unit_here(cx: &Context) -> Outcome<UnitId> {
     Ok(crate::units::service::living_unit(cx, &crate::write_path::view(cx)?, None)?.id)
 }

@@ -1,9 +1,9 @@
-//! The submodules of a new worktree.
+//! Checks out the submodules of a new worktree.
 //!
-//! What must hold: a commit that only the main checkout's copy of a submodule has (nobody pushed it yet) is brought from
-//! there. A worktree has copies of its own, which git makes from the submodule's address alone.
+//! What must hold: a submodule commit that only the main checkout's copy has (it was never pushed) is fetched from
+//! that copy. A worktree has its own copies, which git clones from the submodule's URL alone.
 //!
-//! Limitations: only where the address can be cloned from, and only what the main checkout has cloned.
+//! Limitations: works only if the URL can be cloned, and only for submodules that the main checkout has cloned.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -11,10 +11,10 @@ use std::path::Path;
 
 use jit_git::run::{Git, GitError};
 
-/// So deep submodules inside of each other are looked at.
+/// Maximum depth of nested submodules.
 const DEEPEST: usize = 8;
 
-/// Checks out the submodules of the worktree at `root`. `kept` is where the main checkout has its copies of them.
+/// Checks out the submodules of the worktree at `root`. `kept` is the folder with the main checkout's copies.
 pub fn check_out(root: &Path, kept: &Path) -> Result<(), GitError> {
     let update = || {
         Git::at(root)
@@ -23,7 +23,7 @@ pub fn check_out(root: &Path, kept: &Path) -> Result<(), GitError> {
             .map(drop)
     };
     let mut done = update();
-    // What is inside of one is known only once that is there.
+    // Nested submodules are known only after the outer one is checked out.
     for _ in 0..DEEPEST {
         if done.is_ok() || !bring(root, kept, DEEPEST) {
             break;
@@ -33,7 +33,7 @@ pub fn check_out(root: &Path, kept: &Path) -> Result<(), GitError> {
     done
 }
 
-/// Fetches the commits that are missing from the copies in `kept`. Whether there were any.
+/// Fetches missing commits from the copies in `kept`. Returns whether there were any.
 fn bring(root: &Path, kept: &Path, deep: usize) -> bool {
     let listed = Git::at(root)
         .args(["config", "-z", "-f", ".gitmodules"])
@@ -54,7 +54,7 @@ fn bring(root: &Path, kept: &Path, deep: usize) -> bool {
         let Some(name) = name.map(OsStr::from_bytes).map(Path::new) else {
             continue;
         };
-        // Neither a name nor a path leads out of its folder.
+        // Names and paths must not lead out of their folder.
         let inside = |path: &Path| {
             path.components()
                 .all(|part| matches!(part, std::path::Component::Normal(_)))
@@ -70,7 +70,7 @@ fn bring(root: &Path, kept: &Path, deep: usize) -> bool {
     brought
 }
 
-/// Fetches the commit that is to be checked out at `path`, unless it is there. Whether it was fetched.
+/// Fetches the commit to be checked out at `path`, unless it exists. Returns whether it was fetched.
 fn fetch(root: &Path, path: &Path, copy: &Path) -> bool {
     let staged = Git::at(root)
         .args(["--literal-pathspecs", "ls-files", "-s", "-z", "--"])

@@ -1,11 +1,12 @@
-//! Worktrees of units that were moved: found again by what they say of themselves (G16).
+//! Locates worktrees of units that were moved, by the identity they carry (G16).
 //!
 //! What must hold:
 //!
-//! - a unit's worktree is where its folder in `.git/worktrees` says, or where the identity in that folder was last seen, if
-//!   the `.git` there leads back to it; the identity has to be the unit's own, so nobody else's folder is taken for it;
-//! - the new place is written to the log before anything else is done with it;
-//! - where git does not know the new place, it is told: else its next cleaning up would forget the worktree.
+//! - A unit's worktree is where its folder in `.git/worktrees` says. Otherwise it is where the identity in that
+//!   folder was last seen, if the `.git` file there points back to it. The identity must be the unit's own, so no
+//!   other folder is mistaken for it.
+//! - The new path is in the log before anything else is done with it.
+//! - If git does not know the new path, git's records are repaired. Otherwise its next prune would drop the worktree.
 
 use std::path::{Path, PathBuf};
 
@@ -19,19 +20,19 @@ use crate::refusals::refuse;
 use crate::units::worktree_state::leads_to;
 use crate::worktree_identity::identity;
 
-/// A path without links in it, as far as it is there.
+/// Returns a path without symbolic links, as far as it exists.
 pub(crate) fn real(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// Whether a unit's worktree is where the log has it. That nothing is known about what is there is no reason to search.
+/// Whether a unit's worktree is where the log says. A worktree without a readable identity counts as in place.
 fn is_in_place(unit: &Unit) -> bool {
     leads_to(Path::new(&unit.worktree_path)).is_some_and(|git_dir| {
         identity::peek(&git_dir).is_none_or(|found| Some(&found.worktree_id) == unit.worktree_id.as_ref())
     })
 }
 
-/// The unit with the place where its worktree is now. As it was, where that is not known.
+/// Returns the unit with the current path of its worktree, or unchanged if that is not known.
 pub(crate) fn located(cx: &Context, unit: Unit) -> Unit {
     let followed = step(unit.state, UnitInput::WorktreeMoved).is_some() && unit.worktree_id.is_some();
     if !followed || is_in_place(&unit) {
@@ -47,7 +48,7 @@ pub(crate) fn located_all(cx: &Context, units: Vec<Unit>) -> Vec<Unit> {
     units.into_iter().map(|unit| located(cx, unit)).collect()
 }
 
-/// T0: somebody moved the worktree.
+/// T0: records that the worktree was moved.
 fn relocate(cx: &Context, unit: &Unit) -> Outcome<Option<Unit>> {
     for entry in
         crate::worktree_identity::list(crate::units::service::common(cx)?).map_err(|e| refuse(Code::Io, e))?

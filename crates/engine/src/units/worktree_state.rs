@@ -1,4 +1,7 @@
-//! TODO header
+//! The state of a unit's worktree in git: whether it exists, whether everything is committed, and which conflicts it
+//! has.
+//!
+//! What must hold: no check here changes anything.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -18,24 +21,24 @@ use crate::context::Context;
 use crate::refusals::{failed, refuse};
 use crate::units::worktree_locate::real;
 
-/// The trailer by which a squashed unit is found again.
+/// The trailer that identifies the commit of a squashed unit.
 pub const SQUASHED: &str = "JIT-Squashed";
 
-/// Where the `.git` file of a worktree leads.
+/// Returns the git folder that the `.git` file of a worktree points to.
 pub(crate) fn leads_to(root: &Path) -> Option<PathBuf> {
     let content = file::read_real(&root.join(".git"), 1 << 16).ok().flatten()?;
     let goal = content.strip_prefix(b"gitdir: ")?.trim_ascii_end();
     Some(plain(&root.join(OsStr::from_bytes(goal))))
 }
 
-/// Something that git began in a worktree, and that somebody has to end.
+/// An operation that git started in a worktree and that was not finished.
 pub(crate) struct Unfinished {
     pub what: &'static str,
     pub go_on: &'static str,
     pub give_up: &'static str,
 }
 
-/// What is not finished in the worktree with this git folder.
+/// Returns the unfinished operation in the worktree with this git folder.
 pub(crate) fn unfinished(git_dir: &Path) -> Option<Unfinished> {
     let known = [
         ("MERGE_HEAD", "merge", "commit", "merge --abort"),
@@ -57,7 +60,7 @@ pub(crate) fn unfinished(git_dir: &Path) -> Option<Unfinished> {
         .map(|(_, what, go_on, give_up)| Unfinished { what, go_on, give_up })
 }
 
-/// Of a worktree that cannot be seen nobody knows what is not committed.
+/// Refuses if the worktree cannot be read: its uncommitted work would be unknown.
 pub(crate) fn require_there(cx: &Context, unit: &Unit, root: &Path) -> Outcome<()> {
     let main = crate::units::service::main_root(cx)?;
     let repair = format!("git -C {} worktree repair", shell_word(&main.to_string_lossy()));
@@ -67,7 +70,7 @@ pub(crate) fn require_there(cx: &Context, unit: &Unit, root: &Path) -> Outcome<(
     }
     let shown = shell_word(&unit.worktree_path);
     let refusal = match known {
-        // The repository was moved, or git has forgotten the worktree.
+        // The repository was moved, or git has pruned the worktree.
         Some(git_dir) => {
             let message = format!(
                 "the worktree of {} in {} leads to {}, which is not there: what is not committed there would be left behind",
@@ -77,7 +80,7 @@ pub(crate) fn require_there(cx: &Context, unit: &Unit, root: &Path) -> Outcome<(
             );
             let folder = crate::units::service::common(cx)?.join("worktrees");
             let help = match git_dir.parent().map(real) == Some(real(&folder)) {
-                // Nothing repairs that: it is made again, and the old one stays beside it.
+                // No command repairs this: the worktree is created again, and the old one stays beside it.
                 true => format!(
                     "mv -n {shown} {} && jit worktree retry {} # then bring over what was not committed",
                     shell_word(&format!("{}.aside", unit.worktree_path)),
@@ -105,7 +108,7 @@ pub(crate) fn require_there(cx: &Context, unit: &Unit, root: &Path) -> Outcome<(
     }))
 }
 
-/// The unit's branch was renamed or deleted: how it comes back.
+/// Returns the refusal for a branch that was renamed or deleted, with the commands that restore it.
 pub(crate) fn no_branch(unit: &Unit) -> Box<Refusal> {
     let message = format!("the branch {} of {} is not there", unit.branch, unit.id);
     let mut refusal = Refusal::new(Code::NotFound, message);
@@ -115,7 +118,7 @@ pub(crate) fn no_branch(unit: &Unit) -> Box<Refusal> {
     if let Some(git_dir) = leads_to(root).filter(|git_dir| git_dir.is_dir()) {
         let on = Git::at(root).symbolic_head().ok().flatten();
         let head = Git::at(root).verify("HEAD^{commit}").ok().flatten();
-        // Git shows no log of a HEAD that leads nowhere.
+        // Git shows no log of a HEAD that points nowhere.
         let log = fs::read_to_string(git_dir.join("logs/HEAD")).unwrap_or_default();
         let moves = log.lines().flat_map(|line| line.split(' ').take(2));
         let last = moves.filter(|commit| commit.bytes().any(|b| b != b'0')).last();
@@ -137,7 +140,7 @@ pub(crate) fn no_branch(unit: &Unit) -> Box<Refusal> {
     Box::new(refusal.help(format!("jit worktree abandon {} --reason <why>", unit.id)))
 }
 
-/// What is not committed would be left behind.
+/// Refuses if uncommitted work would be left behind.
 pub(crate) fn require_committed(cx: &Context, unit: &Unit, tip: &str) -> Outcome<()> {
     let root = Path::new(&unit.worktree_path);
     require_there(cx, unit, root)?;
@@ -152,7 +155,7 @@ pub(crate) fn require_committed(cx: &Context, unit: &Unit, tip: &str) -> Outcome
         let why = format!("a {} in the worktree of {} is not finished", begun.what, unit.id);
         return refuse(why, format!("cd {shown}, then: git {}", begun.go_on));
     }
-    // What jit itself writes there is in the log.
+    // The files that jit itself writes there are in the log.
     let status = Git::at(root)
         .args(["--no-optional-locks", "status", "--porcelain", "-z"])
         .args(["--untracked-files=normal", "--ignore-submodules=none", "--", "."])
@@ -167,7 +170,7 @@ pub(crate) fn require_committed(cx: &Context, unit: &Unit, tip: &str) -> Outcome
     let mut first = None;
     for one in left {
         let name = one.get(3..).unwrap_or(one);
-        // What jit put there itself is nobody's work.
+        // Files that jit itself put there are not work of the unit.
         let own = one.starts_with(b"??")
             && match &brought {
                 Some(brought) => brought.covers(root, name).map_err(failed)?,
@@ -185,7 +188,7 @@ pub(crate) fn require_committed(cx: &Context, unit: &Unit, tip: &str) -> Outcome
     let head = Git::at(root).verify("HEAD^{commit}").map_err(failed)?;
     let on = Git::at(root).symbolic_head().map_err(failed)?;
     if head.as_deref() != Some(tip) && on.as_deref() == Some(&format!("refs/heads/{}", unit.branch)) {
-        // On its branch, which somebody went on with.
+        // Its branch has moved since.
         let since = Git::at(root)
             .args(["rev-list", "--count", "HEAD", &format!("^{tip}")])
             .line()
@@ -224,8 +227,9 @@ pub(crate) fn require_committed(cx: &Context, unit: &Unit, tip: &str) -> Outcome
     Ok(())
 }
 
-/// A conflict that was committed with its marks, or with what somebody left of them. What the base had already, or
-/// the target has, is not the unit's. A path whose `conflict-marker-size` is set has other marks, for texts about marks.
+/// Finds a conflict that was committed with its markers, or with a part of them. Markers that the base or the target
+/// already has do not count for the unit. A path with the attribute `conflict-marker-size` has other markers; texts
+/// about markers use it.
 pub(crate) fn marked_conflict(cx: &Context, unit: &Unit) -> Outcome<Option<Failure>> {
     let common = crate::units::service::common(cx)?;
     let io = |e: GitError| refuse(Code::Io, e);
@@ -243,7 +247,7 @@ pub(crate) fn marked_conflict(cx: &Context, unit: &Unit) -> Outcome<Option<Failu
     let between = |ends: &[&str]| Git::in_git_dir(common).args(looking).args(ends).try_run();
     let mut looked = between(&["--merge-base", &target, &tip]).map_err(io)?;
     if looked.0 != Some(0) {
-        // They have nothing in common, or the target is not here.
+        // The branches have no common ancestor, or the target does not exist here.
         looked = between(&[&unit.base, &tip]).map_err(io)?;
     }
     let listed = looked.1;
@@ -282,7 +286,7 @@ pub(crate) fn marked_conflict(cx: &Context, unit: &Unit) -> Outcome<Option<Failu
     Ok(None)
 }
 
-/// Somebody said that what looks like the marks of a conflict is none in that path.
+/// Whether the attribute of a path says that lines like conflict markers are none.
 pub(crate) fn has_other_marks(unit: &Unit, path: &[u8]) -> bool {
     let said = Git::at(&unit.worktree_path)
         .args(["check-attr", "-z", "conflict-marker-size", "--"])
@@ -294,7 +298,7 @@ pub(crate) fn has_other_marks(unit: &Unit, path: &[u8]) -> bool {
     value.is_some_and(|size| size != 7)
 }
 
-/// Whether a merge in that worktree waits to be settled.
+/// Whether a merge in that worktree is unfinished.
 pub(crate) fn is_merging(root: &Path) -> bool {
     let Ok(link) = std::fs::read_to_string(root.join(".git")) else {
         return false;
@@ -314,10 +318,10 @@ pub(crate) fn failure(reason: &str, message: String) -> Failure {
     }
 }
 
-/// Files in which a line came or went that looks like a mark.
+/// Selects files in which a line that looks like a marker was added or removed.
 pub(crate) const MARKED: &str = r"-G^(<<<<<<<|\|\|\|\|\|\|\||>>>>>>>) ";
 
-/// The lines that git marks a conflict with, with their numbers. A row of `=` alone is a heading in many texts.
+/// Returns the conflict marker lines with their numbers. A row of `=` alone is a heading in many texts.
 pub(crate) fn mark_lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let marks: [&[u8]; 3] = [b"<<<<<<< ", b"||||||| ", b">>>>>>> "];
     let lines = text.split(|byte| *byte == b'\n').enumerate();

@@ -1,4 +1,4 @@
-//! Workflows as others see them (G11).
+//! Workflows: starting, showing and cancelling them (G11). The coordinator runs them.
 
 pub mod overlap;
 pub mod service;

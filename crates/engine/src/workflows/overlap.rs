@@ -1,4 +1,8 @@
-//! TODO header
+//! Finds paths that running units and file locks occupy, so that a unit of a plan does not start in conflict with
+//! them.
+//!
+//! What must hold: only units of the plan that declare `writes` are compared. A path that cannot be examined now does
+//! not block a unit.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -20,10 +24,10 @@ use crate::refusals::refuse;
 use crate::units::scope::{LOOK_AGAIN, MOST_TOUCHED, TRACKER, changed_paths};
 use crate::workflows::snapshot::Situation;
 
-/// What units at work have changed, and when that was seen.
+/// Paths that running units have changed, and when they were examined.
 pub(crate) type Touched = BTreeMap<UnitId, (u32, Instant, Vec<Pattern>)>;
 
-/// Who is where, for those units of the plan that say where they write.
+/// Collects the occupied paths, if an open unit of the plan declares its writes.
 pub(crate) fn look_around(
     cx: &Context,
     at: &mut Situation,
@@ -45,7 +49,7 @@ pub(crate) fn look_around(
     let at_work = |unit: &&Unit| matches!(unit.state, Phase::Dispatched | Phase::Running);
     for unit in units.iter().filter(at_work) {
         let own = unit.workflow.as_ref() == Some(&at.workflow.id);
-        // Nobody may be there any more to write down that it ended.
+        // The end of a unit of another workflow may not be recorded yet: its attempt decides.
         if !own
             && attempt::is_over(&crate::units::service::attempt_folder(cx, &unit.id, unit.attempt))
                 .unwrap_or(true)
@@ -53,7 +57,7 @@ pub(crate) fn look_around(
             continue;
         }
         let paths = match unit.writes.is_empty() {
-            // The plan says it of its own units.
+            // The plan already declares the paths of its own units.
             false if own => continue,
             false => unit
                 .writes
@@ -75,7 +79,7 @@ pub(crate) fn look_around(
         let Some(lock) = lease.resource.file().filter(|_| !lease.expired(&view.now)) else {
             continue;
         };
-        // What an agent left behind that has ended is in nobody's way: nobody is there.
+        // Locks left by an agent that has ended do not block.
         let left = units
             .iter()
             .filter(|unit| !at_work(unit))
@@ -91,7 +95,7 @@ pub(crate) fn look_around(
     Ok(())
 }
 
-/// What cannot be seen now is in nobody's way.
+/// Returns the changed paths of a running unit. Paths that cannot be examined now do not block.
 pub(crate) fn touched_by(cx: &Context, unit: &Unit, touched: &mut Touched) -> Vec<Pattern> {
     if let Some((attempt, at, paths)) = touched.get(&unit.id)
         && *attempt == unit.attempt

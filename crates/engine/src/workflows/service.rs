@@ -1,4 +1,4 @@
-//! Workflows as they are begun, shown and cancelled (G11, G13). What works them off is [`crate::coordinator`].
+//! Starts, shows and cancels workflows (G11, G13). The coordinator runs them.
 
 use jit_agents as agents;
 use jit_core::coordinator::{NextStep, UnitStanding};
@@ -31,7 +31,7 @@ use crate::workflows::view as orchestration;
 use crate::worktrees::service::unit_view;
 use crate::write_path::Kept;
 
-/// Begins a workflow by a plan that was checked. It is not led by anybody yet.
+/// Starts a workflow with a plan that was checked. It has no coordinator yet.
 pub fn start_workflow(cx: &Context, plan: &Plan) -> Outcome<Workflow> {
     let invalid = |why: String| refuse(Code::Invalid, why);
     let name = match &plan.workflow_id {
@@ -43,7 +43,7 @@ pub fn start_workflow(cx: &Context, plan: &Plan) -> Outcome<Workflow> {
         Some(target) => target.clone(),
         None => crate::units::service::target_branch(cx)?,
     };
-    // What is run by it later is what was approved now.
+    // The settings approved now are those that the workflow uses later.
     crate::attempts::dispatch::require_trusted_dispatch(cx)?;
     let mut plan = plan.resolved(id.as_str(), &target, &crate::attempts::dispatch::run_settings(cx));
     let stagger = cx.config.dispatching().stagger_secs;
@@ -64,7 +64,7 @@ pub fn start_workflow(cx: &Context, plan: &Plan) -> Outcome<Workflow> {
     }
     let units: Result<Vec<UnitId>, _> = plan.units.iter().map(|unit| unit.id.parse()).collect();
     let units = units.map_err(|e| invalid(format!("{e}")))?;
-    // Of a workflow that has begun the plan stays as it is.
+    // The plan of a workflow that has started never changes.
     if state::workflow(&*crate::write_path::view(cx)?.table, &id)
         .map_err(|e| refuse(Code::Io, e))?
         .is_some()
@@ -87,8 +87,8 @@ pub fn start_workflow(cx: &Context, plan: &Plan) -> Outcome<Workflow> {
     Ok(workflow)
 }
 
-/// What a plan names and is not there: its target, its issues, the programs of its agents. A program that is named as
-/// seen from the worktree is not looked for, since there is no worktree yet.
+/// Returns the missing things that a plan names: its target, its issues, the programs of its agents. A program with a
+/// path relative to the worktree is not checked, because the worktree does not exist yet.
 pub fn lacks(cx: &Context, plan: &Plan) -> Outcome<Vec<PlanProblem>> {
     let mut lacking = Vec::new();
     let mut add = |path: String, message: String| lacking.push(PlanProblem { path, message });
@@ -103,7 +103,7 @@ pub fn lacks(cx: &Context, plan: &Plan) -> Outcome<Vec<PlanProblem>> {
     let mut view = crate::write_path::view(cx)?;
     let mut joined = false;
     for (n, unit) in plan.units.iter().enumerate() {
-        // What is no name of an issue was told before.
+        // An invalid issue name was reported before.
         let Some(Ok(issue)) = unit.issue.as_ref().map(|issue| issue.parse::<IssuePrefix>()) else {
             continue;
         };
@@ -160,7 +160,7 @@ pub(crate) fn end_workflow(cx: &Context, id: &WorkflowId, outcome: Ended) -> Out
     )
 }
 
-/// A workflow that ended before all was done goes on, if there is anything in it that can.
+/// Reopens a workflow that ended early, if at least one of its units can continue.
 pub fn reopen_workflow(cx: &Context, workflow: &Workflow) -> Outcome<Workflow> {
     let id = &workflow.id;
     let plan = load_plan(cx, workflow)?;
@@ -187,7 +187,7 @@ pub fn reopen_workflow(cx: &Context, workflow: &Workflow) -> Outcome<Workflow> {
     Ok(workflow)
 }
 
-/// The last unit of each name of the plan that was made for this workflow.
+/// Returns the latest unit of each name in the plan that belongs to this workflow.
 fn own_units(view: &View, workflow: &Workflow) -> Outcome<Vec<Unit>> {
     let mut units = Vec::new();
     for id in &workflow.units {
@@ -225,12 +225,12 @@ fn workflow_view(cx: &Context, workflow: &Workflow) -> Outcome<WorkflowView> {
     let view = crate::write_path::view(cx)?;
     let key = Resource::Workflow(workflow.id.clone()).key();
     let lease = state::lease_on(&*view.table, &key).map_err(|e| refuse(Code::Io, e))?;
-    // Whoever was killed has its lease for a while yet, but not the kernel's lock.
+    // A killed coordinator keeps its lease until it expires, but not the kernel lock.
     let lives = crate::plans::lookup::is_led(&workflow_folder(cx, &workflow.id));
     let led_by = lease
         .filter(|lease| lives && !lease.expired(&view.now))
         .map(|lease| lease.agent_id);
-    // A plan that is gone is told by whoever needs it.
+    // A missing plan is reported by commands that need it.
     let plan = load_plan(cx, workflow).ok();
     let mut at = crate::workflows::snapshot::situation(
         cx,
@@ -287,7 +287,7 @@ fn workflow_view(cx: &Context, workflow: &Workflow) -> Outcome<WorkflowView> {
     })
 }
 
-/// Asks for its end. Whoever coordinates it ends it; if nobody does, the caller has to.
+/// Requests the end of a workflow. Its coordinator ends it; without a coordinator the caller must.
 pub fn ask_to_cancel(cx: &Context, named: Option<&str>) -> Outcome<Workflow> {
     if let Some(own) = crate::context::calling_agent::working_in(cx) {
         let message = format!(
@@ -307,12 +307,12 @@ pub fn ask_to_cancel(cx: &Context, named: Option<&str>) -> Outcome<Workflow> {
     )
 }
 
-/// Why a unit does not begin.
+/// The message for a unit that waits for an occupied path.
 pub(crate) fn in_the_way(with: &str, path: &str) -> String {
     format!("waits for {with}, which is at {path}")
 }
 
-/// A name nobody else has: the day, and something random.
+/// Returns a unique name: the day and a random part.
 fn made_up(now: Wall) -> Outcome<String> {
     let day = now
         .to_string()

@@ -1,11 +1,11 @@
-//! How a workflow stands, for whoever decides what comes next or shows it (G9, G11, G12).
+//! Snapshots of a workflow, for deciding the next steps and for showing it (G9, G11, G12).
 //!
 //! What must hold:
 //!
-//! - what is said is how the log and the files of attempts are at this look, whatever was seen at the one before;
-//! - what cannot have changed since is not read again: the log is known by its stamp, an attempt by [`Glance`], and
-//!   ORCHESTRATION.yaml by what was written last;
-//! - towards the day counts what everybody's agents use, those of other workflows and those started by hand included.
+//! - A snapshot shows the log and the files of attempts as they are now, independent of earlier snapshots.
+//! - Data that cannot have changed is not read again. The log is compared by its stamp, an attempt by [`Glance`], and
+//!   ORCHESTRATION.yaml by the last written content.
+//! - The daily usage includes all agents: those of other workflows and those started by hand too.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -40,7 +40,7 @@ use crate::workflows::view as orchestration;
 
 const DAY_MS: i64 = 86_400_000;
 
-/// A workflow, and everything that decides what comes next.
+/// A workflow, and all data that decides the next steps.
 #[derive(Debug)]
 pub(crate) struct Situation {
     pub workflow: Workflow,
@@ -50,7 +50,7 @@ pub(crate) struct Situation {
 }
 
 impl Situation {
-    /// For whoever decides what follows from it.
+    /// Converts the snapshot into the input for deciding the next steps.
     pub(crate) fn look<'a>(&'a self, plan: &'a Plan, limits: &'a CoordinatorLimits) -> CoordinatorInput<'a> {
         CoordinatorInput {
             plan,
@@ -62,34 +62,34 @@ impl Situation {
         }
     }
 
-    /// The unit of a member, if it is this workflow's.
+    /// Returns the unit of a member, if it belongs to this workflow.
     pub(crate) fn own<'m>(&self, member: &'m PlanMember) -> Option<&'m Unit> {
         member.unit.as_ref().filter(|unit| is_own(unit, &self.workflow))
     }
 }
 
-/// Steps that could not be done, by unit.
+/// Failed steps, by unit.
 pub(crate) type Troubles = BTreeMap<UnitId, BTreeMap<StepKind, StepTrouble>>;
 
-/// What was seen at the look before.
+/// The data of the previous snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Sight {
-    /// The log as it was when it was read, and the day.
+    /// The stamp of the log when it was read, and the day.
     log: Option<(LogStamp, i64)>,
     read: Option<Read>,
     attempts: BTreeMap<(UnitId, u32), Glance>,
-    /// ORCHESTRATION.yaml shows this, and its file is that one.
+    /// The content of ORCHESTRATION.yaml, and the stamp of its file.
     shown: Option<(Workflow, Vec<Unit>)>,
     file: Option<Stamp>,
 }
 
-/// What the log says.
+/// The data from the log.
 #[derive(Debug)]
 struct Read {
     workflow: Workflow,
-    /// The last unit of each name of the plan, with the lease on its issue.
+    /// The latest unit of each name in the plan, with the lease on its issue.
     units: Vec<(Option<Unit>, Option<Lease>)>,
-    /// Units of others in which agents work, and which attempt it is.
+    /// Running units of others, with the number of the attempt.
     others: Vec<(UnitId, u32)>,
     costs: Costs,
     /// Accounts that were refused.
@@ -110,7 +110,7 @@ fn add(purse: &mut Spending, sum: &Sum) {
     purse.tokens = purse.tokens.plus(sum.tokens);
 }
 
-/// How everything stands.
+/// Takes a snapshot.
 pub(crate) fn situation(
     cx: &Context,
     id: &WorkflowId,
@@ -120,7 +120,7 @@ pub(crate) fn situation(
 ) -> Outcome<Situation> {
     let now = cx.store.now()?;
     let today = now.wall.ms().div_euclid(DAY_MS);
-    // Before it is read: what is written meanwhile is seen at the next look.
+    // The stamp is taken before reading: later writes are seen by the next snapshot.
     let log = cx.store.upkeep().stamp().map(|log| (log, today));
     let before = sight.read.take().filter(|_| log.is_some() && log == sight.log);
     let read = match before {
@@ -131,7 +131,7 @@ pub(crate) fn situation(
     let mut look = |unit: &UnitId, attempt: u32| {
         let key = (unit.clone(), attempt);
         let mut glance = glances.remove(&key).unwrap_or_default();
-        // What cannot be read is as good as lost.
+        // An attempt that cannot be read counts as lost.
         let far = glance
             .look(&crate::units::service::attempt_folder(cx, unit, attempt))
             .unwrap_or(Far::Lost);
@@ -240,7 +240,7 @@ fn read_workflow(cx: &Context, id: &WorkflowId) -> Outcome<Read> {
     })
 }
 
-/// Brings ORCHESTRATION.yaml up to date, if it is to show something else than it does.
+/// Updates ORCHESTRATION.yaml if its content changed.
 pub(crate) fn show_orchestration(cx: &Context, at: &Situation, sight: &mut Sight) -> Outcome<()> {
     let control = &cx.place.control_dir;
     let path = orchestration::path(control, &at.workflow.id);
@@ -273,14 +273,14 @@ pub(crate) fn limits(cx: &Context, plan: &Plan, id: &WorkflowId) -> CoordinatorL
         alert_at: set.alert_percent,
         max_retries: set.max_retries,
         max_conflict_rounds: cx.config.merging().max_conflict_rounds,
-        // Never at once: what cannot be done would be tried without a pause.
+        // Never zero: a failing step would be retried without a pause.
         backoff_ms: set.backoff_secs.saturating_mul(1000).max(100),
         seed: xxhash_rust::xxh3::xxh3_64(id.as_str().as_bytes()),
         ..CoordinatorLimits::default()
     }
 }
 
-/// Whether the session of a unit's last attempt can be gone on with.
+/// Whether the session of a unit's last attempt can be resumed.
 fn can_resume(unit: &Unit, agent: Option<&str>) -> bool {
     let resumes = agent
         .and_then(agents::by_name)
@@ -289,12 +289,12 @@ fn can_resume(unit: &Unit, agent: Option<&str>) -> bool {
         .last_error
         .as_ref()
         .is_some_and(|e| e.reason == "session_lost");
-    // A session of another kind of agent, to which somebody handed it, says nothing to this one.
+    // A session of another kind of agent, after a handoff, cannot be resumed by this one.
     let same = unit.agent.as_deref() == agent;
     resumes && same && unit.session_id.is_some() && unit.attempt > 0 && !lost
 }
 
-/// Whether the claim on its issue is held for it.
+/// Whether this lease is the claim on the unit's issue, held for the unit.
 fn holds(lease: &Lease, unit: &Unit, now: &Now) -> bool {
     !lease.expired(now)
         && lease.worktree_id == unit.worktree_id

@@ -1,15 +1,17 @@
-//! `ORCHESTRATION.yaml`: a workflow for people and programs that read files (G11).
+//! `ORCHESTRATION.yaml`: a view of a workflow for people and for programs that read files (G11).
 //!
 //! What must hold:
 //!
-//! - it follows from the log alone: the same workflow and units give the same bytes, so it can be made again at any time;
-//! - readers see a whole file, the old one or the new one; it is written only when something changed;
-//! - only whoever leads the workflow writes it, and nobody here reads it;
-//! - every text comes back as it was, from readers of YAML 1.1 and of 1.2.
+//! - It follows from the log alone. The same workflow and units give the same bytes, so it can be rebuilt at any
+//!   time.
+//! - Readers see a whole file, either the old one or the new one. It is written only when something changed.
+//! - Only the process that leads the workflow writes it, and no code here reads it back.
+//! - Readers of YAML 1.1 and of YAML 1.2 get every text unchanged.
 //!
-//! Format: `orchestration` with `workflow_id`, `target_branch`, `status`, times and `instances`: units from their making
-//! until they are gone, in the plan's order. Those that are gone are in `finished` with the same fields, those that have not
-//! begun in `pending`, by name. `session_registry` has each session that is known, and whether it can be gone on with.
+//! Format: `orchestration` has `workflow_id`, `target_branch`, `status`, times and `instances`. `instances` lists
+//! units from their creation until their removal, in the order of the plan. Removed units are in `finished` with the
+//! same fields. Units that have not started are in `pending`, by name. `session_registry` has each known session, and
+//! whether it can be resumed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,7 +40,7 @@ pub struct Orchestration {
     pub status: Status,
     pub created_at: Wall,
     pub ended_at: Option<Wall>,
-    /// Of all units, those that are gone included.
+    /// Sum over all units, including removed ones.
     pub cost_usd: Usd,
     pub tokens: Tokens,
     pub instances: Vec<Instance>,
@@ -49,7 +51,7 @@ pub struct Orchestration {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Instance {
     pub id: UnitId,
-    /// Who works in it, or which kind of agent; null as long as nobody does.
+    /// The agent that works in it, or its kind; null before the first attempt.
     pub agent: Option<String>,
     pub state: Phase,
     pub worktree_path: String,
@@ -75,9 +77,9 @@ pub struct Instance {
     pub merge_commit: Option<String>,
     pub merge_conflicts: Vec<Clash>,
     pub abandoned: Option<String>,
-    /// Where it may write; empty for anywhere in its worktree.
+    /// Paths the unit may write; empty means anywhere in its worktree.
     pub writes: Vec<String>,
-    /// What its agents were handed, and by whom.
+    /// Handoffs that its agents received, with the senders.
     pub handoffs: Vec<Handed>,
 }
 
@@ -87,9 +89,9 @@ pub struct Session {
     pub agent_id: Option<String>,
     pub session_id: String,
     pub worktree_path: String,
-    /// As the instance's, in small letters.
+    /// The state of the instance, in lower case.
     pub state: String,
-    /// It began, it is not at work now, and its worktree is still there.
+    /// The session has started, is not running now, and its worktree exists.
     pub resumable: bool,
 }
 
@@ -151,7 +153,7 @@ impl Session {
 }
 
 impl View {
-    /// `units` are the last ones of their names, whichever workflow they belong to.
+    /// `units` are the latest units of their names, of any workflow.
     pub fn of(workflow: &Workflow, units: &[Unit]) -> Self {
         let own = |id: &UnitId| {
             let found = units.iter().find(|unit| unit.id == *id);
@@ -180,10 +182,10 @@ impl View {
         }
     }
 
-    /// As it stands in the file.
+    /// Returns the content of the file.
     pub fn yaml(&self) -> io::Result<String> {
         let options = serde_saphyr::ser_options! {
-            // One way to write a text, whatever is in it.
+            // Every text is written in one style, independent of its content.
             prefer_block_scalars: false,
         };
         let body = serde_saphyr::to_string_with_options(self, options).map_err(io::Error::other)?;
@@ -193,18 +195,18 @@ impl View {
     }
 }
 
-/// Where a workflow's file is.
+/// Returns the path of a workflow's file.
 pub fn path(control: &Path, id: &WorkflowId) -> PathBuf {
     plans::folder(control, id).join("ORCHESTRATION.yaml")
 }
 
-/// Brings the file up to date. Says whether it was not.
+/// Updates the file. Returns whether it changed.
 pub fn write(control: &Path, workflow: &Workflow, units: &[Unit]) -> io::Result<bool> {
     let goal = path(control, &workflow.id);
     let text = View::of(workflow, units).yaml()?;
     let old = match file::read_real(&goal, u64::MAX) {
         Ok(old) => old,
-        // Whatever lies in its place is no file of ours, and is replaced.
+        // A link or folder at this path is not our file, and is replaced.
         Err(e) if e.kind() == io::ErrorKind::InvalidInput => None,
         Err(e) => return Err(e),
     };

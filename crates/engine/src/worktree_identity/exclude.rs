@@ -1,11 +1,14 @@
-//! Patterns that git ignores without anybody committing them: `<common>/info/exclude`.
+//! Ignore patterns that are not committed: `<common>/info/exclude`.
 //!
-//! Format: one block, from a line that begins with `# >>> jit` to the line `# <<< jit`, with one pattern a line.
-//! The first line notes what had to be added around the block, so that removing can take it away again.
-//! Invariants:
-//! - every byte outside the block is the user's and stays as it is;
-//! - removing right after adding restores the file to the byte, and a file or folder that was not there is gone again;
-//! - any number of processes may add at once, and every pattern is there afterwards.
+//! Format: one block, from a line that begins with `# >>> jit` to the line `# <<< jit`, with one pattern a line. The
+//! first line records the bytes that had to be added around the block, so that removal can undo them.
+//!
+//! What must hold:
+//!
+//! - Every byte outside the block belongs to the user and stays unchanged.
+//! - Removing right after adding restores the file to the byte. A file or folder that did not exist before is removed
+//!   again.
+//! - Any number of processes may add patterns at once, and every pattern is in the file afterwards.
 
 use std::io;
 use std::path::Path;
@@ -16,13 +19,14 @@ const BEGIN: &[u8] = b"# >>> jit";
 const TEXT: &str = ": written by jit, which also removes it";
 const END: &[u8] = b"# <<< jit\n";
 
-/// Temporary files that a killed process may leave in a tree, until the same file is written again or `jit validate` runs.
+/// Temporary files that a killed process may leave in a tree, until the same file is written again or `jit validate`
+/// runs.
 pub(crate) const UNFINISHED_PATTERN: &str = "/.jit/**/*.????????????????.tmp";
 
-/// What was added besides the block itself.
+/// Additions outside the block itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Added {
-    /// The end of the user's last line.
+    /// The newline after the user's last line.
     newline: bool,
     file: bool,
     folder: bool,
@@ -35,7 +39,7 @@ struct Parts<'a> {
     after: &'a [u8],
 }
 
-/// Makes git ignore these patterns in every worktree of the repository. Says whether anything had to change.
+/// Makes git ignore these patterns in every worktree of the repository. Returns whether the file changed.
 pub fn ensure_excluded(common_dir: &Path, patterns: &[&str]) -> io::Result<bool> {
     let path = common_dir.join("info/exclude");
     let missing = |content: &[u8]| match split(content) {
@@ -47,7 +51,7 @@ pub fn ensure_excluded(common_dir: &Path, patterns: &[&str]) -> io::Result<bool>
     if read(&path)?.is_some_and(|content| !missing(&content)) {
         return Ok(false);
     }
-    // The common folder, not `info/`: who makes that one must also be who notes it down.
+    // Locks the common folder, not `info/`: the process that creates `info/` must also be the one that records it.
     let _lock = file::lock_folder(common_dir)?;
     let folder = match std::fs::create_dir(common_dir.join("info")) {
         Ok(()) => true,
@@ -78,7 +82,7 @@ pub fn ensure_excluded(common_dir: &Path, patterns: &[&str]) -> io::Result<bool>
     Ok(true)
 }
 
-/// Takes the block away again. Says whether there was one.
+/// Removes the block. Returns whether there was one.
 pub fn remove_excluded(common_dir: &Path) -> io::Result<bool> {
     let path = common_dir.join("info/exclude");
     if read(&path)?.is_none_or(|content| split(&content).is_none()) {
@@ -92,7 +96,7 @@ pub fn remove_excluded(common_dir: &Path) -> io::Result<bool> {
         return Ok(false);
     };
     let before = match parts.before {
-        // Lines that came later need the line end that was added.
+        // Lines added later need the newline that jit added.
         [line @ .., b'\n'] if parts.added.newline && parts.after.is_empty() => line,
         before => before,
     };
@@ -100,7 +104,7 @@ pub fn remove_excluded(common_dir: &Path) -> io::Result<bool> {
     if rest.is_empty() && parts.added.file {
         std::fs::remove_file(&path)?;
         if parts.added.folder {
-            // Not empty any more is fine.
+            // A failure is fine: the folder is not empty any more.
             let _ = std::fs::remove_dir(common_dir.join("info"));
         }
     } else {
@@ -149,7 +153,7 @@ fn split(content: &[u8]) -> Option<Parts<'_>> {
         }
         patterns.push(line.trim_ascii_end());
     }
-    // Somebody deleted the end: only the first line is surely ours.
+    // The end of the block was deleted: only its first line is certainly ours.
     Some(Parts {
         before,
         added,

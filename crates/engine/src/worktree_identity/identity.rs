@@ -1,20 +1,23 @@
-//! Who this worktree is (A5).
+//! The identity of this worktree (A5).
 //!
-//! Format: see [`super::identity_file`]. The truth is `<git dir>/jit-worktree.json`, which `git clean -fdx` cannot reach and which git removes together
-//! with the worktree; `.jit/worktree.json` is a view of it. Without git, `.jit/worktree.json` is the truth.
+//! Format: see [`super::identity_file`]. The truth is `<git dir>/jit-worktree.json`. `git clean -fdx` cannot reach
+//! it, and git removes it together with the worktree. `.jit/worktree.json` is a view of it. Without git,
+//! `.jit/worktree.json` is the truth.
 //!
-//! Invariants:
-//! - an id is `wt:` and eight hex digits of SHA-256(root, NUL, creation time); once given it never changes;
-//! - any number of processes that start at once in a new worktree get one id;
-//! - a worktree that was moved keeps its id; of two folders with one id, the one that is not where the file says
-//!   gets a new one. A copy that still uses the original's git folder has its own file there,
-//!   `jit-worktree-<hash of its root>.json`;
-//! - variables such as GIT_DIR, which hooks inherit, do not make a second worktree out of the folder a command runs in;
-//! - a damaged file is never taken for an identity, and a file of a newer schema is never rewritten.
+//! What must hold:
 //!
-//! Limitations: a worktree used by turns under two mount points (host and container) counts as moved each time, but
-//! keeps its id. If the original of a copy is deleted before jit runs in the copy, the copy counts as moved.
-//! Waiting for another process that is mending the same file is not bounded.
+//! - An id is `wt:` and eight hex digits of SHA-256(root, NUL, creation time). It never changes after its creation.
+//! - Any number of processes that start at once in a new worktree get the same id.
+//! - A worktree that was moved keeps its id. Of two folders with one id, the folder that is not at the recorded path
+//!   gets a new id. A copy that still uses the git folder of the original has its own file there, `jit-worktree-<hash
+//!   of its root>.json`.
+//! - Variables such as GIT_DIR, which hooks inherit, do not make a second worktree out of the folder a command runs
+//!   in.
+//! - A damaged file is never used as an identity, and a file of a newer schema is never rewritten.
+//!
+//! Limitations: a worktree used alternately under two mount points (host and container) counts as moved each time,
+//! but keeps its id. If the original of a copy is deleted before jit runs in the copy, the copy counts as moved. The
+//! wait for another process that repairs the same file is not bounded.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -32,19 +35,19 @@ use jit_git::config::Shared;
 use jit_git::{GitEnv, Place};
 use jit_os::file;
 
-/// The view, as git's exclude file names it.
+/// The pattern of the view in git's exclude file.
 pub const VIEW_PATTERN: &str = "/.jit/worktree.json";
 
-/// Whether the caller can live with an identity that could not be stored.
+/// Whether the caller accepts an identity that could not be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// A command that only shows something: an identity that cannot be stored is still shown.
+    /// A command that only shows something: it shows the identity even if it cannot be stored.
     Read,
-    /// A command that writes the id into the log: it must be the same next time.
+    /// A command that writes the id into the log: the next command must get the same id.
     Write,
 }
 
-/// What a person should hear about it.
+/// A message for the user about a changed identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
     Relocated {
@@ -56,11 +59,11 @@ pub enum Notice {
         to: PathBuf,
         was: WorktreeId,
     },
-    /// The file was missing or damaged, the view still knew the id.
+    /// The file was missing or damaged; the id came from the view.
     Restored {
         file: PathBuf,
     },
-    /// The file was damaged and nothing else knew the id.
+    /// The file was damaged, and the id was not stored anywhere else.
     Replaced {
         file: PathBuf,
         why: String,
@@ -120,7 +123,7 @@ pub enum IdentityError {
     Newer { file: PathBuf, version: u32 },
 }
 
-/// This worktree's identity, made at first use. When all is well this opens and reads one file.
+/// Returns the identity of this worktree; creates it at first use. Normally this opens and reads one file.
 pub fn load_or_create(
     place: &Place,
     now: Timestamp,
@@ -139,8 +142,8 @@ pub fn load_or_create(
     }
 }
 
-/// Writes the view if `.jit/` is there and the view is not what it should be. For `jit init` and repairs; the
-/// everyday path does not look at the view.
+/// Writes the view if `.jit/` exists and the view is wrong. For `jit init` and repairs; other commands do not read
+/// the view.
 pub fn ensure_view(place: &Place, identity: &WorktreeIdentity) -> io::Result<bool> {
     let (Some(local), Some(common)) = (&place.local_jit, &place.common_dir) else {
         return Ok(false);
@@ -148,14 +151,14 @@ pub fn ensure_view(place: &Place, identity: &WorktreeIdentity) -> io::Result<boo
     let view = local.join("worktree.json");
     let content = identity.to_json();
     let real = |path: &Path| path.symlink_metadata();
-    // What a clone put there as a link is neither read nor written through.
+    // A link from a clone is neither read nor written through.
     let there = real(&view).is_ok_and(|meta| meta.is_file());
     if !real(local).is_ok_and(|meta| meta.is_dir())
         || (there && std::fs::read(&view).is_ok_and(|old| old == content))
     {
         return Ok(false);
     }
-    // First ignored, then there: otherwise a status in between would show it.
+    // Ignored first, then created: otherwise `git status` in between would show it.
     ensure_excluded(common, &[VIEW_PATTERN, UNFINISHED_PATTERN])?;
     let _lock = file::lock_folder(local)?;
     file::sweep(local);
@@ -163,7 +166,7 @@ pub fn ensure_view(place: &Place, identity: &WorktreeIdentity) -> io::Result<boo
     Ok(true)
 }
 
-/// Where the truth about this worktree is kept; `None` if this is not in a worktree.
+/// Returns the file with the true identity of this worktree; `None` outside a worktree.
 pub fn truth_file(place: &Place) -> Option<PathBuf> {
     match (&place.git_dir, &place.local_jit) {
         (Some(git_dir), Some(_)) => Some(git_dir.join("jit-worktree.json")),
@@ -172,7 +175,7 @@ pub fn truth_file(place: &Place) -> Option<PathBuf> {
     }
 }
 
-/// The identity stored for a worktree whose git folder is this one, if a sound one is there. Changes nothing.
+/// Returns the valid identity stored in this git folder, if there is one. Changes nothing.
 pub fn peek(git_dir: &Path) -> Option<WorktreeIdentity> {
     match load(&git_dir.join("jit-worktree.json")) {
         Ok(Stored::Good(identity)) => Some(identity),
@@ -180,7 +183,7 @@ pub fn peek(git_dir: &Path) -> Option<WorktreeIdentity> {
     }
 }
 
-/// The permissions of a file in a repository that git shares; `None` where the umask decides.
+/// Returns the permissions of a file in a repository that git shares; `None` if the umask decides.
 fn shared_mode(shared: &Shared) -> Option<std::fs::Permissions> {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = match shared {
@@ -199,14 +202,14 @@ struct Scene<'a> {
     now: Timestamp,
 }
 
-/// What happened to a worktree whose root is not the stored one.
+/// How a worktree came to a root that differs from the stored one.
 enum Fate {
     Moved,
-    /// The original is still there, with a git folder of its own.
+    /// The original still exists, with its own git folder.
     Copied,
-    /// The original is still there, and both use this git folder.
+    /// The original still exists, and both use this git folder.
     Shares,
-    /// Only variables such as GIT_DIR and GIT_WORK_TREE say that the root is here; it is the same worktree.
+    /// Only variables such as GIT_DIR and GIT_WORK_TREE name this root; it is the same worktree.
     Same,
 }
 
@@ -249,7 +252,7 @@ impl Scene<'_> {
         }
     }
 
-    /// First use: of all who come at once one creates the file, and the others read it.
+    /// First use: one of several concurrent processes creates the file, and the others read it.
     fn found(&self, notices: &mut Vec<Notice>) -> Result<WorktreeIdentity, Box<Failed>> {
         let identity = self.known_to_view(notices).unwrap_or_else(|| self.fresh());
         self.create(&self.file, identity)
@@ -278,7 +281,7 @@ impl Scene<'_> {
         }
     }
 
-    /// Looks again with the folder locked and replaces what is still wrong.
+    /// Checks again with the folder locked, and replaces a file that is still wrong.
     fn mend(&self, notices: &mut Vec<Notice>) -> Result<WorktreeIdentity, Box<Failed>> {
         let failed = |source| Failed::new(self.fresh(), &self.file, source);
         let _lock = self.lock().map_err(failed)?;
@@ -338,7 +341,7 @@ impl Scene<'_> {
             Ok(lock) => lock,
             Err(error) => return Err(Failed::new(changed, &self.file, error)),
         };
-        // Whoever was first has decided for all.
+        // The first process decides for all others.
         match load(&self.file) {
             Ok(Stored::Good(theirs)) if theirs.root == self.root => Ok(theirs),
             _ => self.replace(changed),
@@ -366,7 +369,7 @@ impl Scene<'_> {
         }
     }
 
-    /// The file of a copy that shares the git folder of its original.
+    /// Returns the file of a copy that shares the git folder of its original.
     fn copy_file(&self) -> PathBuf {
         let hash = xxhash_rust::xxh3::xxh3_64(self.root.as_os_str().as_bytes());
         self.file.with_file_name(format!("jit-worktree-{hash:016x}.json"))
@@ -382,7 +385,8 @@ impl Scene<'_> {
         }
     }
 
-    /// The identity the view knows, if it is about this very place: a view that was committed or copied is not.
+    /// Returns the identity from the view, if it was written for this root. A view that was committed or copied was
+    /// not.
     fn known_to_view(&self, notices: &mut Vec<Notice>) -> Option<WorktreeIdentity> {
         let view = self.place.local_jit.as_deref()?.join("worktree.json");
         if view == self.file {
@@ -410,7 +414,7 @@ impl Scene<'_> {
     }
 
     fn branch(&self) -> Option<String> {
-        // For people to read; an unreadable HEAD must not keep a worktree from having an identity.
+        // For people only; an unreadable HEAD must not prevent an identity.
         self.place.branch().ok().flatten()
     }
 
@@ -426,7 +430,7 @@ impl Scene<'_> {
     }
 }
 
-/// An identity that was decided on but not stored.
+/// An identity that was decided but not stored.
 struct Failed {
     identity: WorktreeIdentity,
     file: PathBuf,

@@ -1,9 +1,10 @@
-//! The file that says who a worktree is, byte for byte.
+//! The file with the identity of a worktree, byte for byte.
 //!
-//! Format: JSON with `schema_version` 1, `worktree_id`, `branch` (the one checked out when the file was written, or
-//! null), `root`, `created_at`, `relocated_at` once it has moved, and `root_bytes` (hex) when the root is not UTF-8,
-//! in which case `root` is only for reading.
-//! Invariant: what is read passed every check, and a root comes back with the bytes it had.
+//! Format: JSON with `schema_version` 1, `worktree_id`, `branch` (checked out when the file was written, or null),
+//! `root` and `created_at`. `relocated_at` is set once the worktree was moved. `root_bytes` (hex) is set if the root
+//! is not UTF-8; then `root` is only for people.
+//!
+//! What must hold: every identity that is read has passed all checks, and a root is read back with the same bytes.
 
 use std::ffi::OsString;
 use std::io;
@@ -22,14 +23,14 @@ pub(super) const SCHEMA: u32 = 1;
 pub struct WorktreeIdentity {
     pub schema_version: u32,
     pub worktree_id: WorktreeId,
-    /// What was checked out when this was written; [`Place::branch`] knows what is now.
+    /// The branch when this was written; `Place::branch` returns the present one.
     pub branch: Option<String>,
     pub root: PathBuf,
     pub created_at: Timestamp,
     pub relocated_at: Option<Timestamp>,
 }
 
-/// As it stands in the file.
+/// The JSON object in the file.
 #[derive(Serialize, Deserialize)]
 struct Wire {
     schema_version: u32,

@@ -1,4 +1,4 @@
-//! The worktrees of a repository, with the one root that git does not record.
+//! Lists the worktrees of a repository, including the root of the main one that git does not record.
 
 use std::path::Path;
 
@@ -7,10 +7,11 @@ use jit_git::worktrees::{self, WorktreeEntry, is_its_root};
 
 use super::identity;
 
-/// All worktrees of the repository with this common folder, the main one first.
+/// Returns all worktrees of the repository with this common folder, the main one first.
 ///
-/// In a repository made with `--separate-git-dir` the main work tree is where jit ran last, as its identity says, if the `.git`
-/// there leads here. Its root is `None` if jit never ran in it.
+/// In a repository made with `--separate-git-dir`, git does not record the root of the main worktree. Then the
+/// root is where jit ran last, as its identity says, if the `.git` file there points to this folder. It is `None` if
+/// jit never ran in it.
 pub fn list(common_dir: &Path) -> Result<Vec<WorktreeEntry>, DiscoverError> {
     let mut all = worktrees::list(common_dir)?;
     if let Some(main) = all.first_mut()

@@ -1,4 +1,4 @@
-//! Worktrees: who each one is, and which of its files git must not see.
+//! Worktree identities: an id for each worktree, and the files of jit that git must ignore.
 
 pub mod exclude;
 pub mod identity;

@@ -1,3 +1,5 @@
+//! Tests of the content and the writing of ORCHESTRATION.yaml.
+
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
@@ -5,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Texts that a careless writer of YAML gets wrong.
+/// Texts that a simple YAML writer gets wrong.
 const ODD: &[&str] = &[
     "yes",
     "no",
@@ -96,7 +98,7 @@ fn workflow(units: &[&str]) -> Workflow {
     .expect("a workflow")
 }
 
-/// What PyYAML reads; nothing where there is none to compare with.
+/// Parses with PyYAML; `None` if it is not installed.
 fn by_python(text: &str) -> Option<Value> {
     let known = Command::new("python3")
         .args(["-c", "import yaml"])
@@ -182,7 +184,7 @@ fn g11_the_file_has_every_field_of_the_format() {
     assert_eq!(all["instances"][1]["merge_commit"], "abc");
     let sessions = value["session_registry"].as_array().expect("sessions");
     let resumable: Vec<(&Value, &Value)> = sessions.iter().map(|s| (&s["state"], &s["resumable"])).collect();
-    // One at work and one without a worktree cannot be gone on with.
+    // A running session and one without a worktree cannot be resumed.
     let expected = [("running", false), ("merged", true), ("idle", false)].map(|(s, r)| (json!(s), json!(r)));
     assert_eq!(
         resumable,
@@ -282,7 +284,7 @@ fn g11_the_file_is_replaced_only_when_something_changed() {
     assert!(!write(control.path(), &flow, &units).expect("the same"));
     units[0].turns += 1;
     assert!(write(control.path(), &flow, &units).expect("written"));
-    // Whoever reads the old one still reads all of it.
+    // A reader that opened the old file still reads all of it.
     let old = io::read_to_string(&first).expect("read");
     assert!(serde_saphyr::from_str::<View>(&old).is_ok());
     let new = std::fs::read_to_string(&goal).expect("read");
