@@ -1,3 +1,7 @@
+//! `jit hooks agent`: an agent's program calls it for an event of its own.
+//!
+//! What must hold: the exit code is 0 in any case, because to some programs another code means no.
+
 use jit_agents::hooks::{Event, Program};
 use jit_engine::hooks::agent;
 use jit_store::Outcome;
@@ -21,7 +25,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let program: Option<Program> = flags.program.parse().ok();
     let known = program.and_then(|program| Some((program, Event::named(&flags.event, program)?)));
     let Some((program, event)) = known else {
-        // Settings of another version of jit: not a reason to stop an agent.
+        // The settings come from another version of jit. That is no reason to stop an agent.
         let warning = format!("jit has no hook for {} {}", flags.program, flags.event);
         return Ok(cx.show(&json!({}), |_| String::new()).warn(vec![warning]));
     };
