@@ -1,7 +1,7 @@
 //! A scripted agent of the demo: a process that knows only its worktree and the command line of `jit`.
 //!
-//! It claims the best ready issue, does the work (a file, a commit and a ref that records it), runs the issue's gates and
-//! closes the issue. It ends when everything is done. The agent `ada` is careless once, and the gate stops it.
+//! It claims the best ready issue and does the work: a file, a commit and a ref that records it. Then it runs the issue's
+//! gates and closes the issue. It ends when everything is done. The agent `ada` is careless once, and the gate stops it.
 //!
 //! What must hold: the agent ends when its standard input is closed, that is, when the demo ends.
 
