@@ -1,20 +1,22 @@
-//! Exit codes and how failures look.
+//! Exit codes that commands set, and the JSON form of a failure.
+//!
+//! A refusal brings its own exit code. The codes here are for commands that end without a refusal.
 
 use jit_core::model::refusal::{Details, Refusal};
 use jit_core::query::claim_views::LeaseView;
 use jit_core::query::session_and_lock_views::LockView;
 use serde_json::{Value, json};
 
-/// Standard output was closed by its reader: what the shell says of a process that SIGPIPE ended.
+/// The reader closed standard output. Shells report the same code for a process that SIGPIPE ended.
 pub const BROKEN_PIPE: u8 = 141;
 
-/// Somebody wanted it to end before its end: what the shell says of a process that SIGINT ended.
+/// Ctrl-C ended the command early. Shells report the same code for a process that SIGINT ended.
 pub const INTERRUPTED: u8 = 130;
 
-/// Something was done, and did not come to a good end.
+/// The command did its work, but the result is not good: for example an agent, a workflow or a notification failed.
 pub const CHECK_FAILED: u8 = 6;
 
-/// The documented JSON of a failure.
+/// Returns the documented JSON of a failure.
 pub fn failure(refusal: &Refusal) -> Value {
     let details = match &refusal.details {
         Details::None => Value::Null,

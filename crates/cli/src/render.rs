@@ -1,4 +1,6 @@
-//! How answers look to a person. Everything that came from outside is made harmless for a terminal first.
+//! Text output for people: cleaning, emphasis, tables, and the text of common replies.
+//!
+//! What must hold: text from outside (issues, agents, files) is made harmless for a terminal before it is printed.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -12,12 +14,13 @@ use jit_core::query::claim_views::LeaseView;
 use jit_engine::api::{ActiveLease, IssueView, Listed, Listing, Progress, ProgressOf, Status, StatusIssue};
 use serde_json::Value;
 
-/// Nearly every text: nothing in it that is not simply shown.
+/// Tells whether a text is printable ASCII. Nearly every text is, and needs no cleaning.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
-/// Text from issues, agents or files, with everything a terminal would act on shown instead of obeyed.
+/// Returns a text in which every character that a terminal would act on is shown as an escape. Line breaks and tabs stay.
+/// For text from issues, agents or files.
 pub fn clean(text: &str) -> String {
     if is_plain(text) {
         return text.to_owned();
@@ -26,7 +29,7 @@ pub fn clean(text: &str) -> String {
     for c in text.chars() {
         match c {
             '\n' | '\t' => out.push(c),
-            // Joiners hold letters and emoji together; they move nothing.
+            // Joiners combine letters and emoji. They do not move the cursor.
             '\u{200c}' | '\u{200d}' => out.push(c),
             c if is_unprintable(c) => {
                 out.extend(c.escape_unicode());
@@ -37,10 +40,10 @@ pub fn clean(text: &str) -> String {
     out
 }
 
-/// JSON that says the same, with everything that a terminal would act on written as an escape. Beyond ASCII there is
-/// nothing in JSON but what is in its texts.
+/// Returns equivalent JSON in which every character that a terminal would act on is an escape. Characters beyond ASCII
+/// occur only inside JSON strings, so escaping them keeps the meaning.
 pub fn clean_json(text: String) -> String {
-    // What comes before that is between the texts, or written as an escape already.
+    // Control characters below U+007F stand between the strings, or are escapes already.
     let is_raw = |c: char| c >= '\u{7f}' && is_unprintable(c);
     if !text.contains(is_raw) {
         return text;
@@ -58,12 +61,12 @@ pub fn clean_json(text: String) -> String {
     out
 }
 
-/// The same, on one line.
+/// Cleans a text and puts it on one line.
 pub fn clean_line(text: &str) -> String {
     one_line(text).into_owned()
 }
 
-/// A path, on one line: what stands in it for the end of a line can be told from a blank.
+/// Cleans a path and puts it on one line. Line breaks and tabs become escapes, so that they differ from blanks.
 pub fn clean_path(text: &str) -> String {
     clean(text).replace('\n', "\\n").replace('\t', "\\t")
 }
@@ -82,7 +85,7 @@ pub enum Color {
     Never,
 }
 
-/// Emphasis, where the output is a terminal that wants it.
+/// Emphasis. With `Color::Auto` it is on if standard output is a terminal and `NO_COLOR` is unset or empty.
 #[derive(Debug, Clone, Copy)]
 pub struct Style {
     on: bool,
@@ -100,7 +103,7 @@ impl Style {
         Self { on }
     }
 
-    /// No emphasis.
+    /// Returns a style without emphasis.
     pub fn plain() -> Self {
         Self { on: false }
     }
@@ -130,7 +133,7 @@ impl Style {
     }
 }
 
-/// Writes to standard output; `Ok(false)` when nobody reads it any more.
+/// Writes to standard output. Returns `Ok(false)` if the reader has closed it.
 pub fn print(text: &str) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -140,12 +143,12 @@ pub fn print(text: &str) -> io::Result<bool> {
     }
 }
 
-/// To standard error, for people. When that is closed too there is nobody to tell.
+/// Writes a line to standard error, for people. Ignores a failure, because no other channel is left.
 pub fn say(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// How many characters a terminal shows: emphasis takes no room.
+/// Returns the number of characters that a terminal shows. The escape sequences of emphasis count as zero.
 fn shown_width(text: &str) -> usize {
     let mut parts = text.split("\u{1b}[");
     let first = parts.next().map_or(0, |part| part.chars().count());
@@ -158,7 +161,7 @@ fn shown_width(text: &str) -> usize {
     first + rest.sum::<usize>()
 }
 
-/// How much room a text takes.
+/// Returns the width of a text on a terminal.
 fn width(text: &str) -> usize {
     match is_plain(text) {
         true => text.len(),
@@ -166,7 +169,7 @@ fn width(text: &str) -> usize {
     }
 }
 
-/// Rows of equal columns, two spaces apart.
+/// Formats rows as columns of equal width, two spaces apart.
 pub fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let mut widths = vec![0; columns];
@@ -198,7 +201,7 @@ fn push_cell(out: &mut String, text: &str, more: usize) {
     }
 }
 
-/// The names under which many things come. A thing's own list of words is not one of them.
+/// Names of JSON fields that hold a list of objects. A list of words that belongs to one object is not among them.
 const PLURALS: &[&str] = &[
     "active",
     "checks",
@@ -223,8 +226,8 @@ const PLURALS: &[&str] = &[
     "worktrees",
 ];
 
-/// Keeps only the named fields: of the object itself, or of each thing in its list. A name of the document's own keeps what
-/// is there whole; its lists stay if a field of theirs is named.
+/// Keeps only the named fields: those of the object itself, or those of each object in its lists. A field of the document
+/// that is named stays whole. A list stays if a field of its objects is named.
 pub fn keep_fields(value: Value, fields: &[String]) -> Value {
     let is_named = |name: &String| fields.contains(name);
     let pick = |value: Value| match value {
@@ -232,7 +235,7 @@ pub fn keep_fields(value: Value, fields: &[String]) -> Value {
         other => other,
     };
     match value {
-        // What has an id is a thing, whatever lists it has: the gates of an issue are words.
+        // An object with an id is one thing, whatever lists it has. For example, the gates of an issue are words.
         Value::Object(map) if !map.contains_key("id") && map.iter().any(is_list) => {
             let lists = map.iter().filter(|pair| is_list(*pair));
             let mut rows = lists.filter_map(|(_, list)| list.as_array()).flatten();
@@ -251,11 +254,12 @@ pub fn keep_fields(value: Value, fields: &[String]) -> Value {
     }
 }
 
-/// A warning about names that no field has. Where there are no things, nothing is known about theirs.
+/// Returns a warning about names that match no field. If all lists are empty, the fields of their objects are unknown, so
+/// there is no warning.
 pub fn unknown_fields(value: &Value, fields: &[String]) -> Option<String> {
     let Value::Object(map) = value else { return None };
     let mut known: BTreeSet<&str> = BTreeSet::new();
-    // What has an id is a thing, and its lists are its own fields.
+    // An object with an id is one thing, and its lists are ordinary fields.
     let is_thing = map.contains_key("id");
     let lists: Vec<&Vec<Value>> = map
         .iter()
@@ -297,12 +301,12 @@ fn is_plural(name: &str) -> bool {
     PLURALS.contains(&name)
 }
 
-/// A list of things, as `{"issues":[…]}` has it, also when there are none.
+/// Tells whether a field is a list of objects, as in `{"issues":[…]}`. An empty list counts too.
 fn is_list((name, value): (&String, &Value)) -> bool {
     value.is_array() && is_plural(name)
 }
 
-/// `done` is what happened to it when it is neither an old one nor granted again.
+/// Formats a lease. `done` is the first word, unless the lease was held already or granted again.
 pub fn lease(lease: &LeaseView, done: &str, style: Style) -> String {
     let what = lease.issue_id.as_ref().map_or("?", |id| id.as_str());
     let how = match (lease.existing, lease.regranted) {
@@ -445,7 +449,7 @@ fn names(ids: &[jit_core::model::ids::IssueId]) -> String {
     names.join(", ")
 }
 
-/// What a person should know about an issue in a list, in a few words.
+/// Returns short remarks on an issue in a list: blocked, dependencies, waiting for a human, branch to resume from.
 fn remark(view: &Listed<'_>) -> String {
     let issue = &view.issue;
     let mut remarks = Vec::new();
@@ -472,7 +476,8 @@ pub fn issues(views: &Listing, style: Style) -> String {
     if views.is_empty() {
         return "No issues.\n".into();
     }
-    // As a table, but without a text for each of fifty thousand cells. Only the names of agents may be wider than long.
+    // The same layout as `table`, but without a string for each of fifty thousand cells. Only in agent names can the width
+    // differ from the length.
     let mut widths = [0; 4];
     for (id, state, priority, agent) in views.outlines() {
         let held = agent.map_or(1, |agent| width(&one_line(agent.as_str())));
@@ -511,7 +516,7 @@ pub fn issues(views: &Listing, style: Style) -> String {
     out
 }
 
-/// Accounts that nobody is started on, one a line.
+/// Lists parked accounts, one a line. No agent is started on a parked account.
 pub fn parked(parked: &[Parked], style: Style) -> String {
     let line = |one: &Parked| {
         let unit = one
@@ -671,7 +676,7 @@ fn progress_rows(one: &ProgressOf, depth: usize, style: Style, rows: &mut Vec<Ve
     }
 }
 
-/// Ten places, as many filled as tenths are done.
+/// Draws a bar of ten places, one filled for each full tenth, and the percentage.
 fn bar(percent: Option<u8>) -> String {
     let percent = percent.unwrap_or(0);
     let full = usize::from(percent / 10).min(10);

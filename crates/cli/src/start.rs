@@ -1,10 +1,13 @@
-//! From the system's `main` to ours.
+//! Entry point on Linux with glibc: the C library's `main` calls ours without Rust's start-up code.
 //!
-//! Rust's own start-up reads `/proc/self/maps` to find the main thread's guard page and installs handlers that word
-//! the message of a stack overflow: twenty system calls, a tenth of what a claim costs beyond its sync. Where the
-//! standard library finds the arguments without it (Linux with glibc), `jit` begins without. What a program must not
-//! be without is done here: descriptors 0 to 2 are open, so that no file of ours gets the number of standard output,
-//! and a closed pipe is an error, not the end. A stack overflow still ends the process, by the signal itself.
+//! Rust's start-up code reads `/proc/self/maps` to find the guard page of the main thread. It also installs handlers that
+//! print the message of a stack overflow. That costs twenty system calls, a tenth of the cost of a claim without its sync.
+//! On Linux with glibc the standard library finds the arguments without this code, so `jit` skips it.
+//!
+//! What must hold:
+//! - Descriptors 0 to 2 are open, so that no file of ours gets the number of standard output.
+//! - A closed pipe is an error of the write. It does not end the process.
+//! - A stack overflow still ends the process, by the signal itself.
 
 use std::ffi::{c_char, c_int};
 
@@ -19,11 +22,11 @@ extern "C" fn main(_count: c_int, _arguments: *const *const c_char) -> c_int {
         events: 0,
         revents: 0,
     });
-    // SAFETY: an array of three, a signal's number, a constant path. Nothing else runs yet.
+    // SAFETY: `poll` gets an array of three, `signal` a valid number, `open` a constant path. No other thread runs yet.
     unsafe {
         libc::poll(standard.as_mut_ptr(), 3, 0);
         for _ in standard.iter().filter(|fd| fd.revents & libc::POLLNVAL != 0) {
-            // The lowest number that is free.
+            // `open` returns the lowest free number, which is one of the closed descriptors.
             if libc::open(c"/dev/null".as_ptr(), libc::O_RDWR) < 0 {
                 libc::abort();
             }

@@ -1,7 +1,8 @@
-//! YAML, written so that no reader can take it for anything else.
+//! Writes YAML that every reader understands in the same way.
 //!
-//! Every text is a double-quoted scalar in which whatever YAML does not print, or a terminal acts on, is escaped: titles
-//! such as `no`, `1.0`, `- a: b` or `"` come back as they were, from readers of YAML 1.1 and 1.2 alike.
+//! Every text is a double-quoted scalar. Characters that YAML does not print, or that a terminal acts on, are escaped.
+//!
+//! What must hold: titles such as `no`, `1.0`, `- a: b` or `"` stay unchanged, in readers of YAML 1.1 and of 1.2.
 
 use std::fmt::Write as _;
 
@@ -16,7 +17,7 @@ pub fn yaml(value: &Value) -> String {
     out
 }
 
-/// Where `value` begins the cursor is at column `indent`.
+/// Writes `value`. The cursor is at column `indent` when it begins.
 fn node(out: &mut String, value: &Value, indent: usize) {
     match value {
         Value::Object(map) if !map.is_empty() => {
@@ -37,7 +38,7 @@ fn node(out: &mut String, value: &Value, indent: usize) {
         scalar => {
             match scalar {
                 Value::String(string) => text(out, string),
-                // `{}`, `[]`, numbers, true, false and null are written alike.
+                // JSON and YAML write `{}`, `[]`, numbers, true, false and null in the same way.
                 other => out.push_str(&other.to_string()),
             }
             out.push('\n');
@@ -67,7 +68,7 @@ fn below(out: &mut String, value: &Value, indent: usize) {
     }
 }
 
-/// Words that a reader of YAML 1.1 takes for something else.
+/// Words that a reader of YAML 1.1 does not read as text. As field names they are quoted.
 const TAKEN: &[&str] = &["y", "n", "yes", "no", "on", "off", "true", "false", "null"];
 
 fn field(out: &mut String, name: &str) {

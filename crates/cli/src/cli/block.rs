@@ -1,3 +1,7 @@
+//! `jit block`: marks an issue as blocked, with a reason.
+//!
+//! For reasons that are not issues themselves. A dependency on another issue is `jit dep add`.
+
 use jit_core::decide::command::IssueChange;
 use jit_core::model::ids::IssuePrefix;
 use jit_store::Outcome;
@@ -9,7 +13,7 @@ use super::{Cx, Output};
 pub struct Flags {
     /// Its id, or the beginning of it
     issue: IssuePrefix,
-    /// What stands in the way
+    /// Reason why the issue is blocked
     #[arg(long, value_name = "TEXT")]
     reason: String,
 }

@@ -1,3 +1,5 @@
+//! `jit blocked`: lists the issues that are blocked, and why.
+
 use jit_engine::api::Request;
 use jit_store::Outcome;
 

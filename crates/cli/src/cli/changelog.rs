@@ -1,3 +1,7 @@
+//! `jit changelog`: prints the work entries of the log, and follows them with `--follow`.
+//!
+//! It shows only `Worked` events. With `--json`, each entry has the fields of a line in `changelog.log`.
+
 use jit_core::log::event::{Event, Stamped};
 use jit_core::model::time::Wall;
 use jit_core::query::claim_views::changelog_line;

@@ -1,3 +1,7 @@
+//! `jit completions`: prints a completion script for bash, zsh or fish.
+//!
+//! The script is generated from the whole grammar, without the commands that programs call.
+
 use clap_complete::Shell;
 use jit_store::Outcome;
 use serde_json::json;

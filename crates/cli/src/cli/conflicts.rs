@@ -1,3 +1,9 @@
+//! `jit conflicts`: shows which worktrees or branches would conflict.
+//!
+//! What must hold:
+//! - Conflicts do not change the exit code: it is 0.
+//! - With `--watch`, a picture is printed only when it differs from the last one.
+
 use std::time::Duration;
 
 use jit_engine::api::landing::Picture;

@@ -1,4 +1,6 @@
-//! A yes before files of other programs are changed.
+//! Consent of the user, before jit changes files of other programs.
+//!
+//! What must hold: without a yes, at the terminal or by `--yes`, nothing is written.
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 
@@ -8,7 +10,7 @@ use jit_store::Outcome;
 use super::{Cx, invalid};
 use crate::render::{self, clean};
 
-/// Shows the change and asks for it; where nobody can be asked, a yes on the command line is needed.
+/// Shows the change and asks for consent. Without a terminal, or with --json, refuses and names `--yes`.
 pub fn ask(change: &str, cx: &Cx) -> Outcome<()> {
     if cx.json() || !io::stdin().is_terminal() {
         let refusal = Refusal::new(

@@ -1,3 +1,7 @@
+//! `jit doctor`: runs all checks and shows how to repair each problem.
+//!
+//! What must hold: the exit code is 6 if a check fails. A warning alone exits with 0.
+
 use jit_engine::doctor::{Status, examine};
 use jit_store::Outcome;
 use serde_json::json;

@@ -1,3 +1,7 @@
+//! `jit events`: prints the log, and follows it with `--follow`.
+//!
+//! `Stream` also serves `jit changelog`.
+
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -36,7 +40,7 @@ pub(super) fn since(text: &str) -> Result<Wall, String> {
     Ok(Wall::from_ms(jit_os::clock::wall_ms().saturating_sub(ago)))
 }
 
-/// The unified event: what the log says, without its checksums.
+/// Returns the unified event: a line of the log without its internal fields `durable`, `prev` and `sum`.
 fn unified(line: &Stamped) -> Value {
     let mut bytes = Vec::new();
     line::encode_line(&mut bytes, line, 0, 0);
@@ -98,7 +102,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     .show(flags.follow, cx)
 }
 
-/// Lines of the log in some form: those that are there, or those and all that come.
+/// Prints lines of the log in one form: the existing lines, or with `follow` also every later one.
 pub(super) struct Stream<'a> {
     pub plural: &'static str,
     pub wanted: &'a dyn Fn(&Stamped) -> bool,

@@ -1,3 +1,7 @@
+//! `jit finish`: lands the work of a unit and marks its issue as done.
+//!
+//! With `--pr` nothing lands here: the branch is pushed and others are asked to merge it.
+
 use jit_engine::api::Request;
 use jit_store::Outcome;
 

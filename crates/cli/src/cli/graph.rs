@@ -1,3 +1,7 @@
+//! `jit graph`: draws the dependencies between issues as text, dot, Mermaid or SVG.
+//!
+//! With `--json` and the text format, the reply itself is printed. Other formats are a string inside the JSON document.
+
 use std::path::PathBuf;
 
 use jit_core::model::ids::IssuePrefix;

@@ -1,3 +1,8 @@
+//! `jit handoff`: hands the work of a unit to another agent.
+//!
+//! With `--to`, an agent of another kind continues in the same unit. With `--to-unit`, the next agent of that unit gets
+//! the handoff.
+
 use jit_engine::api::attempts::HandAsk;
 use jit_engine::api::{HandoffView, Request};
 use jit_store::Outcome;
@@ -29,7 +34,7 @@ pub struct Flags {
     /// The unit whose next agent is told
     #[arg(long, value_name = "UNIT")]
     to_unit: Option<String>,
-    /// What else it should know
+    /// Further note for the next agent
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
     /// Show what would be handed on, and do nothing

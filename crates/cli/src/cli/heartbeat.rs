@@ -1,3 +1,10 @@
+//! `jit heartbeat`: writes heartbeats, and renews the leases and file locks of the agent in this worktree.
+//!
+//! What must hold:
+//! - The heartbeat stops when the process that it vouches for ends.
+//! - The interval is at most a third of the shortest lease, and at least one second.
+//! - A busy store does not stop the heartbeat. It retries after a second.
+
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -56,14 +63,14 @@ fn vouched_for(pid: Option<u32>) -> Outcome<ProcessRef> {
     })
 }
 
-/// Never longer than a third of the shortest lease: two beats may be late before anything is lost.
+/// Returns the interval: at most a third of the shortest lease, so that two beats may be late before a lease expires.
 fn interval(app: &Context, asked: Option<u64>) -> Outcome<u64> {
     let view = jit_engine::write_path::view(app)?;
     let own = state::leases_of(&*view.table, &app.actor.agent_id).map_err(invalid)?;
     let shortest = own
         .iter()
         .filter(|lease| lease.held_by(&app.actor))
-        // A lock that cannot be extended needs no beats.
+        // A file lock that cannot be extended needs no heartbeat.
         .filter(|lease| {
             lease
                 .resource
@@ -98,7 +105,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Write)?;
     let vouched = vouched_for(flags.pid)?;
     if flags.once {
-        // A single beat vouches for the process itself: nothing else stays behind that could.
+        // A single beat names the calling process itself, because no heartbeat process stays alive after it.
         let beat = beat(&app, vouched, interval(&app, flags.interval)?)?;
         return Ok(cx.done(&beat, &[], |_| {
             format!("{} is alive\n", render::clean_line(beat.agent_id.as_str()))
@@ -112,7 +119,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         let secs = match interval(&app, flags.interval).and_then(|secs| beat(&app, heart, secs).map(|_| secs))
         {
             Ok(secs) => secs,
-            // Somebody kept the store busy: a heart that stops for that would lose what it is there to keep.
+            // The store was busy. Stopping the heartbeat now would let the leases expire that it has to keep.
             Err(refusal) if refusal.code.retryable() => {
                 if !cx.quiet() {
                     render::say(&format!("warning: {}", render::clean_line(&refusal.message)));
@@ -145,7 +152,7 @@ fn start_daemon(flags: &Flags, app: &Context, vouched: ProcessRef, cx: &Cx) -> O
     if let Some(secs) = flags.interval {
         command.args(["--interval", &secs.to_string()]);
     }
-    // Its own process group: Ctrl-C in the terminal is not meant for it; it ends with the process it beats for.
+    // Its own process group, so that Ctrl-C in the terminal does not end it. It ends with the process it vouches for.
     command
         .env_remove("JIT_REQUEST_ID")
         .stdin(Stdio::null())

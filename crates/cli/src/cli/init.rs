@@ -1,3 +1,9 @@
+//! `jit init`: sets up jit in a repository.
+//!
+//! If the log is new, issues that are in `.jit/issues` already are adopted into it.
+//!
+//! What must hold: a second run changes nothing.
+
 use jit_engine::context::Surroundings;
 use jit_engine::worktree_identity::identity::Need;
 use jit_engine::{hooks, init as setup};

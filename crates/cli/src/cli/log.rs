@@ -1,3 +1,5 @@
+//! `jit log`: lists the landings: when, which unit, on which branch, by which agent, and the checks that passed.
+
 use jit_core::model::unit::Passed;
 use jit_engine::api::{Landing, Request};
 use jit_store::Outcome;

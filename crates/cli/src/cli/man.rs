@@ -1,3 +1,7 @@
+//! `jit man`: prints the manual page of `jit`, or writes a page for each command into a folder.
+//!
+//! The pages are generated from the whole grammar, without the commands that programs call.
+
 use std::path::PathBuf;
 
 use clap::Command;

@@ -1,3 +1,9 @@
+//! `jit mcp`: serves the Model Context Protocol on standard input and output.
+//!
+//! `jit mcp install` adds this server to the configuration of an agent program, or removes it.
+//!
+//! What must hold: the configuration is written only with consent at the terminal, or with `--yes`.
+
 use std::io::{self, IsTerminal as _};
 
 use jit_engine::context::Surroundings;
@@ -111,7 +117,7 @@ fn install(flags: &Install, cx: &Cx) -> Outcome<Output> {
     let file = plan.file.display().to_string();
     let changed = plan.changes_something();
     if changed {
-        // Before anything is written, so that it can be seen even if that fails.
+        // Shown before anything is written, so that the user sees it even if writing fails.
         let does = if plan.install { "gets" } else { "loses" };
         let change = format!("{} {does}:\n\n{}", clean_line(&file), plan.entry.trim_end());
         if !flags.dry_run && !flags.yes {

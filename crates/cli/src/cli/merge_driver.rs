@@ -1,3 +1,12 @@
+//! `jit merge-driver`: git calls it to merge issue files, gate definitions and gate results.
+//!
+//! Issues are merged field by field, gates gate by gate. A file that cannot be merged that way is merged by lines, as git
+//! merges any text.
+//!
+//! What must hold:
+//! - The result replaces the file of our side.
+//! - The exit code is 0 only if no conflict is left for a person.
+
 use std::path::{Path, PathBuf};
 
 use jit_core::issue_files::format::{MAX_FILE, agreed};
@@ -24,7 +33,7 @@ pub struct Flags {
     path: Option<String>,
 }
 
-/// One side of a merge.
+/// Reads one side of a merge.
 fn side(path: &Path) -> Outcome<Vec<u8>> {
     let bytes = file::read_real(path, MAX_FILE).map_err(invalid)?;
     bytes.ok_or_else(|| invalid(format!("{} is not there", path.display())))
@@ -34,7 +43,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let shown = flags.path.as_deref().unwrap_or("the file");
     let path = Path::new(shown);
     let (base, ours, theirs) = (side(&flags.base)?, side(&flags.ours)?, side(&flags.theirs)?);
-    // git itself hands such files on (rerere, what several merges began with), and knows what they come to.
+    // git itself passes files with conflict markers (rerere, the base of several merges), and knows their result.
     let is_json = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).is_ok();
     let has_markers = !is_json(&ours) || !is_json(&theirs);
     let is_results = Results::is_path(path);
@@ -56,7 +65,8 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let sides = fields(&ours, "our side").and_then(|ours| Ok((ours, fields(&theirs, "their side")?)));
     let merged = sides.and_then(|(ours, theirs)| {
         let base = match fields(&base, "what both sides began with") {
-            // What was no issue either says nothing about any field: where the sides differ, a person decides.
+            // The base has conflict markers: only fields outside them count. If that is no issue either, the base says
+            // nothing about any field. Where the sides differ, a person decides.
             Err(_) if !is_json(&base) => Some(agreed(&base).unwrap_or_default()),
             base => base?,
         };
@@ -97,14 +107,14 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         .exit(code))
 }
 
-/// The fields of one side; none where there was no file.
+/// Returns the fields of one side, or `None` if the side has no file.
 fn read(shown: &str, bytes: &[u8], name: &str) -> Outcome<Option<Map<String, Value>>> {
     if bytes.is_empty() {
         return Ok(None);
     }
     let fields =
         serde_json::from_slice(bytes).map_err(|e| invalid(format!("{shown} is not an issue: {e}")))?;
-    // What would not be written as it was read is left to a person, with both sides as they are.
+    // JSON that would not be written back as it was read is left to a person, with both sides unchanged.
     strict_json::check(bytes).map_err(|e| {
         let message = format!("{shown} is not merged, {name}: {e}");
         Box::new(Refusal::new(Code::Invalid, message).help(format!(
@@ -114,8 +124,8 @@ fn read(shown: &str, bytes: &[u8], name: &str) -> Outcome<Option<Map<String, Val
     Ok(Some(fields))
 }
 
-/// Merges as git does with any text, where `refusal` says why it cannot be done by what is in it: what both changed is
-/// marked, and stays with a person; without `may_settle` so does the rest.
+/// Merges by lines, as git merges any text. `refusal` says why the content itself cannot be merged. Lines that both sides
+/// changed get conflict markers, and a person decides. Without `may_settle`, a person also decides about a clean merge.
 fn by_lines(flags: &Flags, cx: &Cx, refusal: Box<Refusal>, may_settle: bool) -> Outcome<Output> {
     let (code, _, _) = Git::at(".")
         .args([

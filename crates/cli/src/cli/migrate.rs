@@ -1,3 +1,10 @@
+//! `jit migrate`: converts a registry of sessions or locks from version 2.0.0 to 3.0.0.
+//!
+//! What must hold:
+//! - The old content is kept in a backup file.
+//! - Entries of version 3.0.0 stay unchanged.
+//! - The exit code is 6 if an entry cannot be migrated.
+
 use std::path::PathBuf;
 
 use jit_engine::compat::registry;
@@ -39,7 +46,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         "notes": about(&out.notes, "note"),
         "problems": about(&out.problems, "problem"),
     });
-    // What was only looked at, and what went wrong, is the answer.
+    // The report of a dry run, and any problem, is the answer. --quiet does not hide it.
     let quiet = cx.quiet() && !flags.dry_run && out.problems.is_empty();
     let shown = cx.show(&value, |style| {
         if quiet {

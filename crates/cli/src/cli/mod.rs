@@ -1,7 +1,10 @@
-//! The command line: a table of nouns and verbs, the options that hold everywhere, and what happens around a command.
+//! The command line: the table of nouns and verbs, the global options, and the steps around each command.
 //!
-//! Each verb is a file of its own with its flags and its request. Only what was typed is built: clap's tree of all
-//! commands would take longer to make than a claim takes.
+//! Each verb is a file of its own with its flags and its request. `main` parses the words, runs the verb, prints its
+//! output and returns the exit code. Only the commands and options that were typed are built, because clap's tree of all
+//! commands takes longer to build than a claim takes.
+//!
+//! What must hold: if the shortened grammar parses the words, the whole grammar parses them with the same meaning.
 
 mod block;
 mod blocked;
@@ -69,13 +72,13 @@ use serde_json::json;
 use crate::exit;
 use crate::render::{self, Color, Style};
 
-/// A command: its name, one line about it, its flags, and what runs it.
+/// A command: its name, its one-line description, its flags, and the function that runs it.
 pub struct Verb {
     name: &'static str,
     about: &'static str,
     flags: fn(Command) -> Command,
     run: fn(&ArgMatches, &Cx) -> Outcome<Output>,
-    /// Shown by a plain `jit --help`.
+    /// Tells which help lists the command: `jit --help`, only `jit --help --all`, or none.
     shown: Shown,
 }
 
@@ -91,7 +94,7 @@ enum Entry {
     Verb(Verb),
 }
 
-/// `verb!("acquire", "about", acquire)`: the module has `Flags` and `run`.
+/// Builds a `Verb` from a module that has `Flags` and `run`: `verb!("acquire", "about", acquire)`.
 macro_rules! verb {
     ($name:literal, $about:literal, $module:ident) => {
         verb!($name, $about, $module, $crate::cli::Shown::Everyday)
@@ -318,7 +321,7 @@ const TABLE: &[Entry] = &[
     )),
 ];
 
-/// Options that hold for every command.
+/// Global options: every command accepts them.
 #[derive(Debug)]
 struct Everywhere {
     dir: Vec<PathBuf>,
@@ -333,7 +336,7 @@ struct Everywhere {
 
 type Build = fn(Arg) -> Arg;
 
-/// How each of them is written. A table, not a derive, so that only those that were typed need to be built.
+/// Definitions of the global options. A table, not a derive, so that only the options that were typed are built.
 const EVERYWHERE: &[(&str, Build)] = &[
     ("dir", |arg| {
         arg.short('C')
@@ -386,8 +389,8 @@ const EVERYWHERE: &[(&str, Build)] = &[
 ];
 
 impl Everywhere {
-    /// What was not typed may not even be known to `matches`. What was typed more than once counts where it stands
-    /// last: at the verb rather than before it.
+    /// Reads the global options. An option that was not typed may be unknown to `matches`. If an option was typed both
+    /// before and after the verb, the one after the verb counts.
     fn of(matches: &ArgMatches) -> Self {
         fn typed<'a>(matches: &'a ArgMatches, name: &str) -> Option<&'a ArgMatches> {
             let below = matches.subcommand().and_then(|(_, below)| typed(below, name));
@@ -418,15 +421,15 @@ impl Everywhere {
     }
 }
 
-/// What a command knows about how it was called.
+/// The invocation of a command: its global options, its style, and the words as typed.
 pub struct Cx {
     everywhere: Everywhere,
     pub style: Style,
-    /// As typed, for printing it again.
+    /// The words as typed, so that the command can be printed again.
     typed: Vec<OsString>,
 }
 
-/// What a command has to show.
+/// The result of a command: text for standard output, warnings, and the exit code.
 pub struct Output {
     text: String,
     warnings: Vec<String>,
@@ -434,7 +437,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Everything was printed already.
+    /// Returns an empty output, for a command that has printed everything already.
     pub fn nothing() -> Self {
         Self {
             text: String::new(),
@@ -478,7 +481,8 @@ impl Cx {
         jit_engine::opening::open(&self.options()?, need)
     }
 
-    /// The same for whoever may stand in a folder that was a worktree: then also which one it was.
+    /// Opens the context like `app`. If the current folder was a worktree and is none any more, opens its repository
+    /// instead and also returns the folder's name.
     pub fn app_or_lost(&self, need: Need) -> Outcome<(Context, Option<String>)> {
         let options = self.options()?;
         match (
@@ -509,7 +513,7 @@ impl Cx {
         self.everywhere.quiet
     }
 
-    /// The answer in the form that was asked for.
+    /// Returns the answer in the requested form: text or JSON.
     pub fn show(&self, value: &impl serde::Serialize, text: impl FnOnce(Style) -> String) -> Output {
         let fields = &self.everywhere.fields;
         let mut warnings = Vec::new();
@@ -529,7 +533,7 @@ impl Cx {
         }
     }
 
-    /// The answer to a write: with --quiet nothing but the ids, where there are any.
+    /// Returns the answer to a write. With --quiet the text has only the ids, if there are any.
     pub fn done(
         &self,
         value: &impl serde::Serialize,
@@ -542,12 +546,12 @@ impl Cx {
         })
     }
 
-    /// Says that something was written to a file.
+    /// Reports the file that was written.
     pub fn wrote(&self, value: &impl serde::Serialize, file: &str) -> Output {
         self.done(value, &[], |_| format!("Wrote {}\n", render::clean_line(file)))
     }
 
-    /// One JSON document on one line.
+    /// Returns one JSON document on one line.
     pub fn json_line(&self, value: &impl serde::Serialize) -> String {
         let mut line = if self.everywhere.fields.is_empty() {
             serde_json::to_string(value).unwrap_or_default()
@@ -558,7 +562,7 @@ impl Cx {
         render::clean_json(line)
     }
 
-    /// Only the fields that were asked for.
+    /// Returns the value with only the fields that --fields names.
     pub fn kept(&self, value: &impl serde::Serialize) -> serde_json::Value {
         let value = serde_json::to_value(value).unwrap_or_default();
         match self.everywhere.fields.as_slice() {
@@ -567,7 +571,7 @@ impl Cx {
         }
     }
 
-    /// Changes an issue in one way, and shows it.
+    /// Sends one change of an issue to the engine and shows the issue.
     pub fn change(&self, issue: IssuePrefix, change: IssueChange, strict: bool) -> Outcome<Output> {
         self.ask(Request::ChangeIssue {
             issue,
@@ -577,7 +581,7 @@ impl Cx {
         })
     }
 
-    /// Asks the engine and shows what it says.
+    /// Sends a request to the engine and shows the reply.
     pub fn ask(&self, request: Request) -> Outcome<Output> {
         let writes = request.writes();
         let need = if writes { Need::Write } else { Need::Read };
@@ -599,13 +603,13 @@ impl Cx {
             })
         })?;
         let output = shown.warn(warnings);
-        // The process ends with this answer, and a list of ten thousand takes as long to take apart as to make.
+        // Not freed: the process ends with this answer, and freeing a list of ten thousand takes as long as building it.
         std::mem::forget(reply);
         Ok(output)
     }
 }
 
-/// The ids of what was written, a line each.
+/// Returns the ids of everything that was written, one a line.
 fn ids(reply: &Reply) -> String {
     let ids: Vec<&str> = match reply {
         Reply::Lease(lease) => vec![lease.lease_id.as_str()],
@@ -656,8 +660,8 @@ fn ids(reply: &Reply) -> String {
     ids.iter().map(|id| format!("{id}\n")).collect()
 }
 
-/// Writes a file that the user named; returns its name. A link in its place is not followed: in a clone it may lead
-/// anywhere.
+/// Writes a file that the user named, and returns its name. Refuses a symbolic link, because in a clone it may lead
+/// anywhere. Only a link to a device or a pipe is followed.
 pub fn write_file(path: &std::path::Path, content: &[u8]) -> Outcome<String> {
     let failed = |e: std::io::Error| {
         Box::new(Refusal::new(
@@ -667,7 +671,7 @@ pub fn write_file(path: &std::path::Path, content: &[u8]) -> Outcome<String> {
     };
     let is_link = path.symlink_metadata().is_ok_and(|meta| meta.is_symlink());
     match path.metadata() {
-        // A device or a pipe.
+        // A device or a pipe is written in place. Replacing it would put a file there.
         Ok(meta) if !meta.is_file() && !meta.is_dir() => std::fs::write(path, content).map_err(failed)?,
         _ if is_link => {
             return Err(invalid(format!(
@@ -680,7 +684,7 @@ pub fn write_file(path: &std::path::Path, content: &[u8]) -> Outcome<String> {
     Ok(path.display().to_string())
 }
 
-/// The whole grammar, with every command that people call.
+/// Returns the whole grammar, for completions and manual pages. It hides only the commands that programs call.
 fn documented() -> Command {
     let mut root = tree(Wanted::All);
     for entry in TABLE {
@@ -772,7 +776,7 @@ fn text(reply: &Reply, done: &str, style: Style) -> String {
     }
 }
 
-/// A length of time such as `600`, `90s` or `1h30m`, in seconds.
+/// Parses a duration such as `600`, `90s` or `1h30m` into seconds.
 pub fn duration(text: &str) -> Result<u64, String> {
     jit_engine::duration::parse_secs(text).map_err(|e| e.to_string())
 }
@@ -781,7 +785,7 @@ pub fn invalid(why: impl ToString) -> Box<Refusal> {
     Box::new(Refusal::new(Code::Invalid, why.to_string()))
 }
 
-/// What clap has to say, as a refusal like any other.
+/// Turns an error of clap into a refusal.
 fn usage(e: &clap::Error) -> Box<Refusal> {
     let text = e.render().to_string();
     let mut lines = text.lines();
@@ -808,7 +812,8 @@ fn usage(e: &clap::Error) -> Box<Refusal> {
     Box::new(refusal)
 }
 
-/// Two words that can be understood as one, an option with a value that looks like an option.
+/// Returns a hint for a value that looks like an option. It applies if joining an option and the next word with `=` makes
+/// the command line valid.
 fn as_value(args: &[OsString]) -> Option<String> {
     (1..args.len()).find_map(|n| {
         let (option, value) = (args[n - 1].to_str()?, args[n].to_str()?);
@@ -826,12 +831,12 @@ fn as_value(args: &[OsString]) -> Option<String> {
     })
 }
 
-/// What of the command line's grammar is built: all of it takes longer than a claim takes.
+/// The part of the grammar to build. Building all of it takes longer than a claim takes.
 #[derive(Clone, Copy)]
 enum Wanted<'a> {
     All,
-    /// Only what these words could mean. Where that can be parsed, the whole grammar would parse it alike. Everything
-    /// else (help, mistakes and the suggestions that follow them) needs all of it.
+    /// Only the commands and options that these words could name. If this part parses the words, the whole grammar parses
+    /// them with the same meaning. Help, mistakes and the suggestions after a mistake need the whole grammar.
     Among(&'a [OsString]),
 }
 
@@ -843,14 +848,14 @@ impl Wanted<'_> {
         }
     }
 
-    /// Whether `--help` and `--version` are known: each command has its own, and hardly anybody asks for them.
+    /// Tells whether to build `--help` and `--version`. Each command has its own copy, and few calls use them.
     fn help(self) -> bool {
         self.option("help") || self.option("version")
     }
 
     fn option(self, name: &str) -> bool {
         let Self::Among(words) = self else { return true };
-        // Short ones may stand together with others in one word.
+        // Several short options may share one word.
         let short = match name {
             "dir" => b'C',
             "quiet" => b'q',
@@ -921,8 +926,8 @@ fn verb_command(verb: &Verb, wanted: Wanted<'_>) -> Command {
     }
 }
 
-/// Adds the options that hold everywhere. In the whole grammar clap hands them on to every command below; that takes
-/// long, so the shortened one has them where they are usually typed, at the beginning and at the end.
+/// Adds the global options. In the whole grammar clap passes them on to every subcommand, which takes long. The shortened
+/// grammar has them only where they are usually typed: at the beginning and at the end.
 fn everywhere(mut command: Command, wanted: Wanted<'_>) -> Command {
     let all = matches!(wanted, Wanted::All);
     for (name, build) in EVERYWHERE.iter().filter(|(name, _)| wanted.option(name)) {
@@ -965,7 +970,7 @@ fn find(matches: &ArgMatches) -> Option<(&'static Verb, &ArgMatches)> {
 }
 
 pub fn main(args: Vec<OsString>) -> u8 {
-    // Asked for by every program that looks whether jit is there: answered without building anything.
+    // Programs call this to check whether jit is installed, so it is answered without building a grammar.
     if args.len() == 2 && (args[1] == "--version" || args[1] == "-V") {
         return finish(render::print(concat!("jit ", env!("CARGO_PKG_VERSION"), "\n")), 0);
     }
@@ -995,7 +1000,7 @@ pub fn main(args: Vec<OsString>) -> u8 {
             _ => {
                 let mut refusal = usage(&e);
                 if let Some(joined) = as_value(&args) {
-                    // clap would have it behind `--`, where it is no value of the option.
+                    // clap suggests to put the value behind `--`, but there it is not the value of the option.
                     refusal.help.retain(|tip| !tip.contains("as a value"));
                     refusal.help.insert(0, joined);
                 }
@@ -1037,7 +1042,7 @@ pub fn main(args: Vec<OsString>) -> u8 {
     }
 }
 
-/// The command to run again when the outcome is unknown: the same, with its request id.
+/// Returns the command to run again after an unknown outcome: the same words, with the request id.
 fn repeat(typed: &[OsString], details: &Details) -> String {
     let Details::Facts(facts) = details else {
         return String::new();
@@ -1048,7 +1053,7 @@ fn repeat(typed: &[OsString], details: &Details) -> String {
         .map_or("", |(_, id)| id);
     let quote = |word: &OsString| jit_os::shell::shell_word(&word.to_string_lossy());
     let mut words: Vec<String> = vec!["jit".into()];
-    // In front: behind a `--` it would be taken for something else.
+    // In front, because behind a `--` it would not be read as an option.
     if !typed
         .iter()
         .any(|word| word.to_string_lossy().starts_with("--request-id"))

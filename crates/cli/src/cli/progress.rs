@@ -1,3 +1,7 @@
+//! `jit progress`: shows how much of each issue and of all issues is done.
+//!
+//! With `--yaml` it prints the same document as with `--json`, in YAML.
+
 use jit_core::model::ids::IssuePrefix;
 use jit_engine::api::{Answer, Request};
 use jit_engine::worktree_identity::identity::Need;

@@ -1,3 +1,5 @@
+//! `jit ready`: lists the issues that can be acquired now, best first.
+
 use jit_core::model::ids::IssuePrefix;
 use jit_core::model::issue::Performer;
 use jit_engine::api::{IssueFilter, Request};

@@ -1,3 +1,8 @@
+//! `jit recover`: repairs the store, and salvages what is left of a damaged log.
+//!
+//! If lines of the log are lost, the store moves all files to a backup. A new log begins with every lease and issue that
+//! survived.
+
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 use jit_store::Recovered;

@@ -1,3 +1,7 @@
+//! `jit run`: starts a workflow from a plan, or from all issues that are ready, and coordinates it.
+//!
+//! What must hold: without --json and --quiet, the limits of each agent are printed before any agent is started.
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -26,7 +30,7 @@ pub struct Flags {
     /// The plan
     #[arg(required_unless_present = "ready", conflicts_with = "ready")]
     plan: Option<PathBuf>,
-    /// What is ready to be worked on, best first
+    /// Issues that are ready, best first
     #[arg(long)]
     ready: bool,
     /// So many agents at the same time
@@ -50,7 +54,7 @@ fn plan(flags: &mut Flags, app: &Context) -> Outcome<Plan> {
             &jit_engine::attempts::dispatch::run_settings(app),
             agents::NAMES,
             &|plan| {
-                // What is said here counts more than what the plan says.
+                // Options of this command override the settings of the plan.
                 jit_engine::workflows::service::lacks(
                     app,
                     &Plan {
@@ -87,7 +91,7 @@ fn plan(flags: &mut Flags, app: &Context) -> Outcome<Plan> {
     Ok(plan)
 }
 
-/// What it may cost, before it does.
+/// Returns the limits of each agent, to be printed before money is spent.
 fn announce(plan: &Plan, app: &Context) -> String {
     let config = jit_engine::attempts::dispatch::run_settings(app);
     let mut out = format!(

@@ -1,3 +1,5 @@
+//! `jit schema`: prints the JSON schema of a file format, or the names of all schemas.
+
 use jit_core::compat::{self, SCHEMAS};
 use jit_core::model::plan;
 use jit_core::model::refusal::{Code, Details, Refusal};
@@ -33,14 +35,14 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     }))
 }
 
-/// The schema of plans, which is none of a registry.
+/// Name of the schema of plans. The other schemas describe registries.
 pub const PLAN: &str = "plan";
 
 fn names() -> Vec<&'static str> {
     SCHEMAS.iter().copied().chain([PLAN]).collect()
 }
 
-/// There is no schema of that name, but there are others.
+/// Returns the refusal for an unknown schema, with the known names.
 pub fn unknown(name: &str) -> Box<Refusal> {
     let known = names().join(", ");
     let shown: String = name.chars().take(40).collect();
@@ -56,7 +58,7 @@ pub fn unknown(name: &str) -> Box<Refusal> {
     )
 }
 
-/// Types of agents that the settings add, where there are settings.
+/// Returns the agent types that the settings add. Without settings there are none.
 pub fn agent_types(cx: &Cx) -> Vec<String> {
     let found = cx.options().and_then(|options| Surroundings::find(&options));
     let types = found.map(|found| found.config.agent_types()).unwrap_or_default();

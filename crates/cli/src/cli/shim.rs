@@ -1,3 +1,12 @@
+//! `jit shim`: jit starts it to own one running agent.
+//!
+//! The runner in `jit_agents` starts and watches the agent. This file connects it to the log: it keeps the agent's session
+//! and leases alive, parks an account that was refused, and ends the session.
+//!
+//! What must hold:
+//! - Renewing waits only a short time for the store, because the agent's limits are not watched meanwhile.
+//! - Broken settings in the agent's worktree do not let its leases expire.
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,7 +34,7 @@ pub struct Flags {
     folder: PathBuf,
 }
 
-/// How long renewing may wait for the store: the agent's limits are not watched meanwhile.
+/// Longest time that renewing may wait for the store. The agent's limits are not watched meanwhile.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
@@ -53,7 +62,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     Ok(cx.show(&exit, |_| String::new()))
 }
 
-/// The agent as others see it: a session that lives as long as it does.
+/// The agent in the log: a session that lasts as long as the agent runs.
 struct Worker {
     options: Options,
     session: Option<SessionId>,
@@ -80,7 +89,7 @@ impl Worker {
         }
     }
 
-    /// Tells everybody if the agent was refused and waits to ask again.
+    /// Parks the account in the log if a limit refused the agent and the agent waits for its retry.
     fn tell_refusal(&self, app: &Context) -> Outcome<()> {
         let Ok(Attempt::Running(running)) = attempt::look(&self.folder) else {
             return Ok(());
@@ -103,8 +112,8 @@ impl Worker {
         }
     }
 
-    /// Who it is, and where, is in the job. What the agent made of the settings in its worktree is no reason to let go of
-    /// what it holds.
+    /// Opens the context of the agent. Its identity and folder come from the job. Broken settings in the worktree are
+    /// ignored: the agent may have written them, and its leases must not expire because of that.
     fn app(&self) -> Outcome<Context> {
         let (surroundings, _broken) = Surroundings::despite(&self.options)?;
         jit_engine::opening::within(surroundings, &self.options, Need::Write)
@@ -118,7 +127,7 @@ impl Worker {
         told.map_err(|refusal| io::Error::other(refusal.message))
     }
 
-    /// Says that it lives, and keeps what it holds.
+    /// Writes a heartbeat of the session and renews the agent's leases.
     fn renew(&mut self) -> Outcome<()> {
         let app = self.app()?;
         match &self.session {
@@ -130,7 +139,7 @@ impl Worker {
                     },
                 )?;
             }
-            // Only one that lives for a while is worth a session.
+            // The session starts with the first beat. An agent that ends before that gets no session.
             None => {
                 let answer = jit_engine::handle::handle(&app, Request::StartSession(Box::default()))?;
                 if let Reply::Session(session) = answer.reply {
@@ -139,11 +148,12 @@ impl Worker {
             }
         }
         jit_engine::leases::renew_own(&app)?;
-        // What it holds comes first.
+        // Renewing the leases comes first.
         self.tell_refusal(&app)
     }
 
-    /// The files it had locked are free for others. Who is gone without a word is noticed by its silence.
+    /// Releases the agent's file locks and ends its session. If this call never comes, the session becomes stale, because
+    /// its heartbeats stop.
     fn end(&self, well: bool) -> Outcome<()> {
         let app = self.app()?;
         jit_engine::file_locks::service::let_go_of_files(&app, &app.actor)?;

@@ -1,3 +1,9 @@
+//! `jit start`: claims an issue and creates a worktree for it.
+//!
+//! A title creates the issue first. With an agent, it is dispatched in the new unit.
+//!
+//! What must hold: if the agent's account is parked, nothing is created, unless `--force` is given.
+
 use std::process::Command;
 
 use jit_core::model::ids::IssuePrefix;
@@ -33,7 +39,7 @@ pub struct Flags {
     /// Open a shell in the worktree
     #[arg(long)]
     shell: bool,
-    /// What the agent is told besides the issue
+    /// Text for the agent, in addition to the issue
     #[arg(long, value_name = "TEXT")]
     prompt: Option<String>,
     /// With an agent: where it may write, a path or a glob; may be repeated
@@ -49,7 +55,7 @@ pub struct Flags {
     detach: bool,
 }
 
-/// The issue that is meant, made first when it is a title.
+/// Returns the id of the issue. A title that is no id creates the issue first.
 fn issue(flags: &Flags, cx: &Cx) -> Outcome<String> {
     let app = cx.app(Need::Write)?;
     if let Ok(issue) = flags.what.parse::<IssuePrefix>() {
@@ -63,7 +69,7 @@ fn issue(flags: &Flags, cx: &Cx) -> Outcome<String> {
             Err(refusal) => return Err(refusal),
         }
     }
-    // One word without a blank was meant as a name: better ask than make an issue of a typing mistake.
+    // A single word is meant as an id. It is refused, because a typing mistake must not create an issue.
     if !flags.what.trim().contains(' ') {
         return Err(Box::new(
             Refusal::new(Code::NotFound, format!("no issue is called {}", flags.what))
@@ -96,7 +102,7 @@ fn issue(flags: &Flags, cx: &Cx) -> Outcome<String> {
 pub fn run(mut flags: Flags, cx: &Cx) -> Outcome<Output> {
     let settings = std::mem::take(&mut flags.run).settings()?;
     if settings.agent.is_some() {
-        // Before anything is made for it.
+        // Checked before anything is created for the agent.
         jit_engine::attempts::accounts::require_open_account(
             &cx.app(Need::Read)?,
             &settings,

@@ -1,3 +1,5 @@
+//! `jit status`: shows the overview: the agents at work, the ready issues, and everything that needs a person.
+
 use jit_engine::api::Request;
 use jit_store::Outcome;
 

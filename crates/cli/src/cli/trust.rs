@@ -1,3 +1,9 @@
+//! `jit trust`: shows, approves and revokes commands that came with the repository.
+//!
+//! Other commands use `ask` when only an approval is missing and a person is at the terminal.
+//!
+//! What must hold: a command that came with the repository runs only after its exact text was approved on this machine.
+
 use std::io::{self, IsTerminal as _};
 
 use jit_core::model::refusal::{Code, Refusal};
@@ -81,12 +87,12 @@ fn is_terminal() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Whether there is somebody who could approve.
+/// Tells whether a caller at a terminal can be asked and may approve.
 pub fn can_ask(app: &Context) -> bool {
     is_terminal() && jit_engine::approvals::require_may_trust(app).is_ok()
 }
 
-/// Shows what is not approved and asks. Gives what was, all of it; a no is a refusal.
+/// Shows the commands that are not approved and asks. Returns all of them after a yes. A no is a refusal.
 pub fn ask(app: &Context) -> Outcome<Vec<Command>> {
     jit_engine::approvals::require_may_trust(app)?;
     let open = not_approved(&commands(app)?);
@@ -104,7 +110,7 @@ pub fn ask(app: &Context) -> Outcome<Vec<Command>> {
     approve(app, open)
 }
 
-/// Each command with its exact text, harmless for a terminal.
+/// Formats each command with its exact text, made harmless for a terminal.
 pub fn commands_text(commands: &[Command], style: Style) -> String {
     if commands.is_empty() {
         return "No commands came with this repository.\n".into();

@@ -1,3 +1,5 @@
+//! `jit unblock`: removes the blocking reason of an issue.
+
 use jit_core::decide::command::IssueChange;
 use jit_core::model::ids::IssuePrefix;
 use jit_store::Outcome;

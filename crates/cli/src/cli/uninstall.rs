@@ -1,3 +1,10 @@
+//! `jit uninstall`: exports every issue and removes jit from the repository.
+//!
+//! The engine removes what jit keeps in the repository. This file also removes the entries about jit from the settings of
+//! agent programs in the project. Entries in the user's own settings are only reported, with the command to remove them.
+//!
+//! What must hold: a settings file that is committed in another worktree is not changed. It is reported as kept.
+
 use std::io::{self, BufRead as _, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
@@ -35,7 +42,7 @@ pub struct Flags {
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Write)?;
     jit_engine::init::uninstall::may_uninstall(&app)?;
-    // A script is never asked: whatever is of value is exported, and nothing goes while somebody works with it.
+    // Scripts are not asked: every issue is exported first, and jit refuses to be removed while it is in use.
     if !flags.yes && io::stdin().is_terminal() {
         render::say(&format!(
             "This removes jit from {}. Every issue is exported first. Go on? [y/N]",
@@ -123,7 +130,7 @@ enum Whose {
     User,
 }
 
-/// What an agent's program was told of jit.
+/// An entry about jit in the settings of an agent program.
 enum Told {
     Hook(Program, Hooked),
     Server(Agent, Scope, PathBuf, PathBuf),
@@ -144,7 +151,7 @@ impl Told {
         }
     }
 
-    /// Takes it back from the user's own settings.
+    /// Returns the command that removes the entry from the user's own settings.
     fn command(&self) -> String {
         match self {
             Self::Hook(program, _) => format!("jit hooks uninstall --agent {program} --user"),
@@ -157,13 +164,13 @@ impl Told {
     fn take_back(&self) -> Outcome<()> {
         match self {
             Self::Hook(_, hooked) => hooked.take_out(),
-            // Read again: the hook may have been in the same file.
+            // The file is read again, because removing a hook may have changed it.
             Self::Server(agent, scope, root, _) => planned(*agent, *scope, root)?.carry_out(),
         }
     }
 }
 
-/// All that programs were told there; files that cannot be read are kept.
+/// Finds the entries about jit in the settings of all agent programs. Files that cannot be read are reported as kept.
 fn told_in(root: &Path, whose: Whose, done: &mut Uninstalled) -> Vec<Told> {
     let (reach, scope) = match whose {
         Whose::Project => (Reach::Project, Scope::Project),
@@ -182,7 +189,7 @@ fn told_in(root: &Path, whose: Whose, done: &mut Uninstalled) -> Vec<Told> {
             Ok(plan) if plan.changes_something() => {
                 told.push(Told::Server(agent, scope, root.to_owned(), plan.file));
             }
-            // An entry of our name that is somebody else's is none of ours.
+            // An entry with our name that jit did not write is left alone.
             Ok(_) => {}
             Err(refusal) if refusal.code == Code::Exists => {}
             Err(refusal) => done.keep(root, refusal.message),

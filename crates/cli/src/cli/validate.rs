@@ -1,3 +1,11 @@
+//! `jit validate`: compares every file with the log, or checks one file by a schema.
+//!
+//! What must hold:
+//! - It changes nothing, except issue files that are behind the log. `--write-missing` also writes issues that no worktree
+//!   and no branch has.
+//! - Broken settings and a damaged log do not stop it: it reports them.
+//! - The exit code is 6 if there is a problem.
+
 use std::path::{Path, PathBuf};
 
 use jit_core::compat::check::check;
@@ -36,7 +44,7 @@ pub struct Flags {
     divergence: bool,
 }
 
-/// Whether the branch has what everybody has (C6).
+/// Checks whether this branch contains the tip of the main branch (C6).
 fn divergence(cx: &Cx) -> Outcome<Output> {
     let found = Surroundings::find(&cx.options()?)?;
     let report = divergence::divergence(&found.place, &found.config)?;
@@ -62,19 +70,19 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     if let (Some(name), Some(file)) = (&flags.schema, &flags.file) {
         return by_schema(name, file, cx);
     }
-    // What is wrong with the settings is part of the report; nothing that is compared here depends on them.
+    // Broken settings are part of the report. No comparison here depends on them.
     let options = cx.options()?;
     let (found, broken) = Surroundings::despite(&options)?;
     let app = jit_engine::opening::within(found, &options, Need::Read)?;
     jit_engine::write_path::view(&app)
         .map(drop)
         .or_else(|refusal| match refusal.code {
-            // That is what this command is there to describe.
+            // The report below describes the damage.
             jit_core::model::refusal::Code::Damaged => Ok(()),
             _ => Err(refusal),
         })?;
     let report = app.store.upkeep().validate(&app.actor)?;
-    // Where the log is damaged, nothing can be compared with it.
+    // Nothing can be compared with a damaged log.
     let sound = !report.problems.iter().any(|p| p.check == "log" && !p.heals);
     let audit = if sound {
         jit_engine::doctor::validate::audit(&app, flags.write_missing)?
@@ -163,9 +171,9 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     Ok(shown.exit(if ok { 0 } else { 6 }))
 }
 
-/// Whether a plan could be run (G13).
+/// Checks whether a plan could run (G13).
 fn plan(file: &Path, cx: &Cx) -> Outcome<Output> {
-    // Where a plan names no agent, the configuration does.
+    // If a plan names no agent, the configuration names one.
     let config = Settings {
         agent: Some("claude".to_owned()),
         ..Settings::default()

@@ -1,3 +1,7 @@
+//! `jit verify`: compares the trailers of commits with the leases in the log.
+//!
+//! What must hold: the exit code is 6 for a violated commit, and with `--require` also for an unknown one.
+
 use jit_core::model::refusal::Code;
 use jit_engine::api::verify::{Judged, Verdict, Verified};
 use jit_engine::api::{Reply, Request};
@@ -40,7 +44,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
                 _ => Verified { commits: Vec::new() },
             }
         }
-        // Without jit there is no log, and that can be said of every commit.
+        // Without jit there is no log, so every commit is reported as unknown.
         Err(refusal) if refusal.code == Code::NotInitialized => {
             hooks::git::verify(&place, None, &flags.range)?
         }

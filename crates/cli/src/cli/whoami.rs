@@ -1,3 +1,7 @@
+//! `jit whoami`: shows the agent id that jit uses for the caller, and its source.
+//!
+//! It does not open the store.
+
 use jit_engine::context::Surroundings;
 use jit_engine::worktree_identity::identity;
 use jit_engine::worktree_identity::identity::Need;

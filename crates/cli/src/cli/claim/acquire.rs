@@ -1,3 +1,7 @@
+//! `jit claim acquire`: acquires a lease on an issue.
+//!
+//! Of any number of callers exactly one gets the lease. The others get exit code 4, with the holder and the deadline.
+
 use jit_core::model::ids::{AgentId, IssuePrefix};
 use jit_engine::api::Request;
 use jit_store::Outcome;
@@ -19,10 +23,10 @@ pub struct Flags {
     /// If somebody has it, wait this long for it
     #[arg(long, value_name = "D", value_parser = duration, allow_hyphen_values = true)]
     wait: Option<u64>,
-    /// What you are going to do with it
+    /// Purpose of the claim
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Who started you, and may end your lease from anywhere
+    /// Parent agent; it may release this lease from any worktree
     #[arg(long, value_name = "AGENT")]
     on_behalf_of: Option<AgentId>,
 }

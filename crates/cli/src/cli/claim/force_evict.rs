@@ -1,3 +1,5 @@
+//! `jit claim force-evict`: ends the lease of another holder. The log records the caller and the reason.
+
 use jit_core::decide::command::Target;
 use jit_engine::api::Request;
 use jit_store::Outcome;

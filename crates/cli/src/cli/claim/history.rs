@@ -1,3 +1,5 @@
+//! `jit claim history`: lists the claim records: each lease, its holder, and its end.
+
 use jit_core::model::ids::{AgentId, IssuePrefix};
 use jit_engine::api::Request;
 use jit_store::Outcome;
@@ -24,7 +26,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     cx.ask(Request::History { issue, agent, limit })
 }
 
-/// One record for a person.
+/// Formats one record as a line of text.
 pub fn line(record: &Value) -> String {
     let field = |name: &str| clean_line(record[name].as_str().unwrap_or_default());
     let at = [

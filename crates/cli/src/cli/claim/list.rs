@@ -1,3 +1,5 @@
+//! `jit claim list`: lists all active leases on issues.
+
 use jit_engine::api::Request;
 use jit_store::Outcome;
 

@@ -1,4 +1,4 @@
-//! `jit claim`: leases on issues.
+//! `jit claim`: acquires, renews, transfers and ends leases on issues.
 
 mod acquire;
 mod force_evict;
@@ -24,7 +24,7 @@ pub const VERBS: &[Verb] = &[
     verb!("history", "Who held what, and how it ended", history),
 ];
 
-/// A lease by its own id or by its issue.
+/// Parses the name of a lease: its own id, or its issue.
 fn target(text: &str) -> Result<jit_core::decide::command::Target, String> {
     jit_core::decide::command::Target::parse(text).map_err(|e| e.to_string())
 }

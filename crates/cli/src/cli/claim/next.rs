@@ -1,3 +1,7 @@
+//! `jit claim next`: acquires a lease on the best issue that is ready.
+//!
+//! Picking and acquiring are one step, so many callers get different issues. Exit code 3 if nothing is ready.
+
 use jit_engine::api::Request;
 use jit_store::Outcome;
 

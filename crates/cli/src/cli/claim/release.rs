@@ -1,3 +1,5 @@
+//! `jit claim release`: releases a lease.
+
 use jit_core::decide::command::Target;
 use jit_engine::api::Request;
 use jit_store::Outcome;

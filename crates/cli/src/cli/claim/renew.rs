@@ -1,3 +1,7 @@
+//! `jit claim renew`: extends a lease.
+//!
+//! An expired lease is granted again with a new token, unless another agent has acquired the issue meanwhile.
+
 use jit_core::decide::command::Target;
 use jit_engine::api::Request;
 use jit_store::Outcome;

@@ -1,3 +1,5 @@
+//! `jit claim status`: lists the active leases, of all issues or of one.
+
 use jit_core::model::ids::IssuePrefix;
 use jit_engine::api::Request;
 use jit_store::Outcome;

@@ -1,3 +1,7 @@
+//! `jit claim transfer`: transfers a lease to another agent.
+//!
+//! It is one step: the issue has a holder at every moment.
+
 use jit_core::decide::command::Target;
 use jit_core::model::ids::{AgentId, WorktreeId};
 use jit_engine::api::Request;
@@ -15,7 +19,7 @@ pub struct Flags {
     /// The lease, or its issue
     #[arg(value_parser = target)]
     lease: Target,
-    /// Who gets it
+    /// New holder
     #[arg(long, value_name = "AGENT")]
     to: AgentId,
     /// Where it will be worked on; as before when not given

@@ -1,3 +1,7 @@
+//! `jit config get`: prints one setting.
+//!
+//! It warns if the repository's own file grants agents a right that does not count from there alone.
+
 use jit_engine::config::{Origin, Sources};
 use jit_engine::context::Surroundings;
 use jit_store::Outcome;

@@ -1,4 +1,6 @@
-//! `jit config`: settings, and where each one comes from.
+//! `jit config`: shows and changes settings.
+//!
+//! This file has the table of verbs, the JSON form of a setting, and the caveat about rights of agents.
 
 mod get;
 mod set;
@@ -12,7 +14,7 @@ pub const VERBS: &[Verb] = &[
     verb!("set", "Change a setting", set),
 ];
 
-/// As JSON has it.
+/// Converts the value of a setting to JSON.
 fn value(setting: &jit_engine::config::keys::Value) -> serde_json::Value {
     use jit_engine::config::keys::Value;
     match setting {
@@ -25,7 +27,7 @@ fn value(setting: &jit_engine::config::keys::Value) -> serde_json::Value {
     }
 }
 
-/// What to know about a right of agents that is given in the repository's own file: anybody could have written it there.
+/// Returns a caveat for a right of agents in the repository's own file, because anybody could have written it there.
 fn caveat(key: &str, value: &jit_engine::config::keys::Value) -> Option<String> {
     use jit_engine::config::keys::Value;
     let when = match key {

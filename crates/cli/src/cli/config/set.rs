@@ -1,3 +1,7 @@
+//! `jit config set`: changes a setting in the repository's file or in the user's own file.
+//!
+//! What must hold: agents cannot change the settings that restrain agents. This is a guard rail, not a fence.
+
 use jit_core::model::refusal::{Code, Refusal};
 use jit_engine::config::Sources;
 use jit_engine::context::Surroundings;
@@ -7,7 +11,7 @@ use serde_json::json;
 use crate::cli::{Cx, Output, invalid};
 use crate::render::clean_line;
 
-/// Settings that restrain agents.
+/// Prefixes of settings that restrain agents.
 const GUARDED: &[&str] = &[
     "agents.",
     "dispatch.",
@@ -36,7 +40,7 @@ pub struct Flags {
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let found = Surroundings::find(&cx.options()?)?;
     if GUARDED.iter().any(|guarded| flags.key.starts_with(guarded)) && found.asking_agent().is_some() {
-        // A guard rail, not a fence: what restrains agents is not theirs to change.
+        // A guard rail, not a fence: agents may not change the settings that restrain them.
         let message = format!("{} is not for agents to change", flags.key);
         return Err(Box::new(Refusal::new(Code::NotAllowed, message).help(format!(
             "ask a person to run: jit config set {} {}",
@@ -54,7 +58,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     };
     let file = file.ok_or_else(|| invalid(none))?;
     let value = jit_engine::config::set(&file, &flags.key, &flags.value).map_err(|e| super::refusal(&e))?;
-    // The setting stands: what cannot be approved now can be later.
+    // The setting is written already. If its approval fails now, the user can approve it later.
     let approved = found.approve_setting(&flags.key, &value);
     let shown =
         json!({ "key": flags.key, "value": super::value(&value), "file": file.display().to_string() });

@@ -1,3 +1,5 @@
+//! `jit config show`: prints every setting, and with `--origin` the place it comes from.
+
 use jit_engine::context::Surroundings;
 use jit_store::Outcome;
 use serde_json::json;

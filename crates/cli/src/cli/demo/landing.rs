@@ -1,5 +1,5 @@
-//! The last act: four workers finish at the same moment. Three land, one is in the way of another, and what it has is
-//! rescued.
+//! Part of the demo: four workers finish at the same moment. Three land. The fourth conflicts with one of them, and its
+//! work is rescued.
 
 use std::path::PathBuf;
 
@@ -10,17 +10,17 @@ use serde_json::Value;
 use super::stage::Stage;
 use super::{Stopped, Summary, Teller, trouble};
 
-/// Who works on what. Two change the same file, so one of them comes too late.
+/// Workers and the files they change. Two change the same file, so the later one conflicts.
 const WORKERS: [(&str, &str); 4] = [
     ("eve", "menu.md"),
     ("finn", "prices.md"),
     ("gus", "opening-hours.md"),
     ("hal", "opening-hours.md"),
 ];
-/// What the late one has not even committed.
+/// A file that the later one has not committed.
 const NOTE: &str = "note.txt";
 
-/// What `--json` prints of it.
+/// The part of the `--json` document about landings.
 #[derive(Debug, Default, Serialize)]
 pub struct Landings {
     landed: Vec<String>,
@@ -89,7 +89,7 @@ pub fn show(stage: &Stage, teller: &Teller, summary: &mut Summary) -> Result<(),
     Ok(())
 }
 
-/// A unit with a commit, and something that is in none.
+/// Creates a unit with one commit.
 fn work(stage: &Stage, name: &str, file: &str) -> Outcome<()> {
     let create = ["worktree", "create", name, "--json"];
     let (code, _) = stage.jit_as(&agent(name), &stage.repo(), &create)?;
@@ -99,7 +99,7 @@ fn work(stage: &Stage, name: &str, file: &str) -> Outcome<()> {
     stage.commit_file(&folder(stage, name), file, &format!("as {name} has it\n"))
 }
 
-/// All at once, each in a process of its own; in the order in which they were begun.
+/// Runs `jit finish` for all workers at once, each in its own process. Returns the results in the order of `WORKERS`.
 fn finish_all(stage: &Stage) -> Vec<(&'static str, Outcome<(i32, Value)>)> {
     std::thread::scope(|scope| {
         let begun: Vec<_> = WORKERS
@@ -120,7 +120,7 @@ fn finish_all(stage: &Stage) -> Vec<(&'static str, Outcome<(i32, Value)>)> {
     })
 }
 
-/// Removes the unit's worktree with work in it, and gets it back. The id of the rescue, if nothing is missing.
+/// Abandons a unit that has uncommitted work, and restores it. Returns the id of the rescue if nothing is missing.
 fn rescue(stage: &Stage, name: &str) -> Outcome<Option<String>> {
     let note = folder(stage, name).join(NOTE);
     let text = b"not committed\r\n";

@@ -1,13 +1,19 @@
-//! `jit demo`: the whole story on a scratch repository, with real processes.
+//! `jit demo`: shows jit at work on a scratch repository, with real processes.
 //!
-//! Four agents (this very program, started again) race for a dozen issues from four worktrees. Some issues wait for
-//! others, and each has to pass a gate. One agent is stopped by it; one is killed while it holds a short lease, and when
-//! that has run out another one takes the work over. Then four workers finish at the same moment: three land, one conflict is
-//! left to a person, and the work in its worktree is rescued. Then a plan is worked off by agents that a coordinator starts,
-//! watches and lands, and that goes on when the coordinator is killed. Every step is an ordinary `jit` command in a process of its own, and
-//! at the end git and the log are asked whether each issue was done exactly once, and in the right order.
+//! The demo has three parts:
+//! - Four agents (this program, started again) race for a dozen issues from four worktrees. Some issues depend on others,
+//!   and each has to pass a gate. The gate stops one agent. Another agent is killed while it holds a short lease. After the
+//!   lease has expired, another agent takes over the work.
+//! - Four workers finish at the same moment. Three land. One conflict is left to a person, and the work in its worktree is
+//!   rescued.
+//! - A coordinator works off a plan: it starts agents, watches them and lands their work. The coordinator is killed, the
+//!   agents continue, and another coordinator does the rest.
 //!
-//! Whatever ends the demo, agents notice that their standard input is closed and end, and a janitor removes the folder.
+//! What must hold:
+//! - Every step is an ordinary `jit` command in its own process.
+//! - At the end, git and the log show that each issue was done exactly once and in the right order.
+//! - Whatever ends the demo, the agents end too, because their standard input is closed. A janitor process removes the
+//!   folder, unless `--keep` is given.
 
 mod landing;
 mod player;
@@ -30,19 +36,19 @@ use player::{Event, Word};
 use stage::{Cast, Report, Stage};
 
 const AGENTS: [&str; 4] = ["ada", "bert", "cleo", "dora"];
-/// Who is killed.
+/// Name of the agent that is killed.
 const DOOMED: &str = "cleo";
-/// How long the lease of the killed one lasts; the others ask for more than they need.
+/// Seconds of the killed agent's lease. The other agents ask for more time than they need.
 const DOOMED_TTL: u64 = 3;
 const OTHERS_TTL: u64 = 60;
-/// A demo that takes longer than this is stuck.
+/// Longest duration of the race. After it, the demo counts as stuck.
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// What each agent's work has to pass.
+/// Name of the gate that each agent's work has to pass.
 const GATE: &str = "finished";
 const GATE_COMMAND: &str = r#"grep -q "^Done" "$JIT_ISSUE.md""#;
 
-/// Which issue waits for which, counted from 0.
+/// Dependencies: the first issue waits for the second, counted from 0.
 const WAITS: [(usize, usize); 5] = [(4, 0), (4, 1), (8, 4), (10, 8), (11, 2)];
 
 const WORK: [&str; 12] = [
@@ -89,7 +95,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     }
 }
 
-/// A lease as the story needs it.
+/// The fields of a lease that the demo needs.
 #[derive(Debug, Clone, Serialize)]
 struct Held {
     agent_id: String,
@@ -107,7 +113,7 @@ struct Check {
     message: String,
 }
 
-/// What `--json` prints.
+/// The document that `--json` prints.
 #[derive(Debug, Default, Serialize)]
 struct Summary {
     ok: bool,
@@ -119,16 +125,16 @@ struct Summary {
     finished: BTreeMap<String, u64>,
     killed: Option<Held>,
     takeover: Option<Held>,
-    /// What the killed agent's lease was answered when it came back and asked for more time.
+    /// The answer to the killed agent's old lease, when it is to be renewed after the takeover.
     stale_renew: Option<Value>,
     validate: Option<Value>,
-    /// What became of those who finished at once.
+    /// Results of the workers that finished at once.
     landings: landing::Landings,
-    /// What became of the plan.
+    /// Result of the plan.
     workflow: workflow::Worked,
     checks: Vec<Check>,
     elapsed_ms: u64,
-    /// Where the repository is, when it was kept.
+    /// Folder of the repository, if it was kept.
     kept: Option<String>,
 }
 
@@ -142,9 +148,9 @@ impl Summary {
     }
 }
 
-/// Why the demo stopped before its end.
+/// Reason why the demo stopped before its end.
 enum Stopped {
-    /// Nobody reads the story any more.
+    /// The reader has closed standard output.
     NobodyListens,
     Refused(Box<Refusal>),
 }
@@ -162,7 +168,7 @@ fn trouble(message: impl Into<String>) -> Box<Refusal> {
     ))
 }
 
-/// One line for each event, as it happens.
+/// Prints one line for each event, as it happens.
 struct Teller {
     began: Instant,
     style: Style,
@@ -306,7 +312,7 @@ fn race(
     events: &Receiver<Report>,
     summary: &mut Summary,
 ) -> Result<(), Stopped> {
-    // They start together, so that they really compete for the first issue.
+    // The agents start together, so that they really compete for the first issue.
     for _ in AGENTS {
         match next(events, teller.began)? {
             (_, Event::Ready) => {}
@@ -318,14 +324,14 @@ fn race(
         cast.say(name, Word::Go)?;
     }
     let mut alive: Vec<&str> = AGENTS.to_vec();
-    // Until the doomed one has work and is gone, the others pause with theirs: so it surely gets something.
+    // The others pause until the doomed agent has acquired an issue and was killed. So it surely gets one.
     let mut paused: Vec<String> = Vec::new();
     let mut waiting: HashSet<String> = HashSet::new();
     while !alive.is_empty() {
         let (who, event) = next(events, teller.began)?;
         match event {
             Event::Ready => {}
-            // It looks again from time to time; the story tells it once.
+            // The agent retries from time to time. The demo reports only the first wait.
             Event::Waits { .. } if !waiting.insert(who.clone()) => {}
             Event::Waits { held, blocked } => {
                 teller.tell(
@@ -411,7 +417,7 @@ fn race(
     Ok(())
 }
 
-/// Right after the kill: the lease outlives its holder, so nobody gets the issue yet.
+/// Checks right after the kill that the issue cannot be acquired: the lease outlives its holder.
 fn still_held(stage: &Stage, teller: &Teller, summary: &mut Summary, issue: &str) -> Result<(), Stopped> {
     let (code, answer) = stage.jit_as("human:you", &stage.repo(), &["claim", "acquire", issue, "--json"])?;
     let holder = answer["error"]["details"]["lease"]["agent_id"]
@@ -430,7 +436,7 @@ fn still_held(stage: &Stage, teller: &Teller, summary: &mut Summary, issue: &str
     )
 }
 
-/// Whether `a` is not before `b`, but for the little by which the wall clock and the one that decides may differ.
+/// Tells whether `a` is not before `b`. Allows 100 ms, because the wall clock and the deadline clock may differ.
 fn not_before(a: &str, b: &str) -> bool {
     let ms = |text: &str| text.parse::<jiff::Timestamp>().map(|at| at.as_millisecond());
     matches!((ms(a), ms(b)), (Ok(a), Ok(b)) if a + 100 >= b)
@@ -465,7 +471,7 @@ fn takeover(
         held.token > killed.token,
         format!("token {} is newer than {}", held.token, killed.token),
     );
-    // What the killed agent would be told if it had only been slow.
+    // This is the answer that the killed agent would get if it had only been slow.
     let (code, answer) = stage.jit_as(
         &killed.agent_id,
         &stage.worktree_path(DOOMED),
@@ -485,7 +491,7 @@ fn takeover(
     )
 }
 
-/// Asks git and the log what really happened.
+/// Checks the outcome with git and the log.
 fn judge(stage: &Stage, summary: &mut Summary) -> Result<(), Stopped> {
     let subjects = stage.subjects()?;
     let wrong: Vec<String> = (0..WORK.len())
@@ -557,7 +563,7 @@ fn judge(stage: &Stage, summary: &mut Summary) -> Result<(), Stopped> {
     Ok(())
 }
 
-/// Issues that somebody took before everything they wait for was done.
+/// Returns the issues that were acquired before all their dependencies were done.
 fn out_of_order(events: &Value) -> Vec<String> {
     let sequence_of = |kind: &str, id: &str, done: bool| -> Option<u64> {
         let all = events["events"].as_array()?;

@@ -1,7 +1,9 @@
 //! A scripted agent of the demo: a process that knows only its worktree and the command line of `jit`.
 //!
-//! It asks for the best ready issue, does it (a file, a commit, a ref that says so), runs the issue's gates, closes it,
-//! and leaves when everything is done. The one called `ada` is careless once, and is stopped by the gate.
+//! It claims the best ready issue and does the work: a file, a commit and a ref that records it. Then it runs the issue's
+//! gates and closes the issue. It ends when everything is done. The agent `ada` is careless once, and the gate stops it.
+//!
+//! What must hold: the agent ends when its standard input is closed, that is, when the demo ends.
 
 use std::io::{self, Write as _};
 use std::process::{Command, Stdio};
@@ -11,11 +13,11 @@ use jit_git::Git;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What an agent reports, one JSON object a line.
+/// Reports of an agent, one JSON object a line.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// Started, and waits for the sign to begin.
+    /// The agent has started, and waits for `Word::Go`.
     Ready,
     Won {
         issue: String,
@@ -24,18 +26,18 @@ pub enum Event {
         acquired_at: String,
         expires_at: String,
     },
-    /// Nothing can be taken now: so many issues are held, so many wait for others.
+    /// No issue can be acquired now. Counts the issues that are held, and those that wait for others.
     Waits {
         held: u64,
         blocked: u64,
     },
-    /// A gate did not pass, and so the issue could not be closed.
+    /// A gate failed, so the issue could not be closed.
     Stopped {
         issue: String,
         gate: i32,
         close: String,
     },
-    /// Only the one that is to be killed says this, and then does nothing more.
+    /// Only the agent that is to be killed reports this. Then it does nothing more.
     HalfWay {
         issue: String,
     },
@@ -47,32 +49,32 @@ pub enum Event {
     Trouble {
         what: String,
     },
-    /// Its output has ended.
+    /// The agent's output has ended.
     Gone,
 }
 
-/// What an agent is told.
+/// Messages to an agent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Word {
     Go,
 }
 
-/// A lease shorter than this is not meant to see its end.
+/// An agent with a lease shorter than this many seconds is to be killed.
 const MEANT_TO_DIE: u64 = 10;
-/// How long to wait for work before looking again.
+/// Time that `jit claim next` waits for an issue before the agent retries.
 const PATIENCE: &str = "2s";
 
 struct Player {
     ttl_secs: u64,
-    /// Its first piece of work is not finished when it says so.
+    /// Whether the next piece of work is declared done too early. Reset after one time.
     careless: std::cell::Cell<bool>,
     words: Receiver<Word>,
 }
 
 pub fn play(ttl_secs: &str) {
     let (sender, words) = channel();
-    // The demo holds the other end: when it is gone there is nobody to play for.
+    // The demo holds the other end of standard input. When the demo has ended, the agent ends too.
     std::thread::spawn(move || {
         for line in io::stdin().lines() {
             let Some(word) = line.ok().and_then(|line| serde_json::from_str(&line).ok()) else {
@@ -103,7 +105,7 @@ fn report(event: &Event) -> Result<(), String> {
         .map_err(|e| e.to_string())
 }
 
-/// `jit`, as any agent calls it.
+/// Runs `jit` as any agent does, with `--json`. Returns the exit code and the document.
 fn jit(args: &[&str]) -> Result<(i32, Value), String> {
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
     let output = Command::new(program)
@@ -152,7 +154,7 @@ impl Player {
                 if held + blocked == 0 {
                     return report(&Event::Leaves);
                 }
-                // All that is left is in somebody's hands: if that one is dead, its time will run out.
+                // Every remaining issue is held, or waits for one that is. If a holder is dead, its lease will expire.
                 report(&Event::Waits { held, blocked })?;
                 let patient: Vec<&str> = next.into_iter().chain(["--wait", PATIENCE]).collect();
                 (code, answer) = jit(&patient)?;
@@ -167,7 +169,7 @@ impl Player {
         }
     }
 
-    /// Does what the lease is for, and closes the issue.
+    /// Does the work of the leased issue, and closes the issue.
     fn finish(&self, lease: &Value) -> Result<(), String> {
         let id = text(&lease["issue_id"]);
         report(&Event::Won {
@@ -180,10 +182,10 @@ impl Player {
         self.pause()?;
         self.do_it(&id)?;
         let commit = git(&["rev-parse", "--short", "HEAD"])?;
-        // Fails if anybody was there before: git is the second witness.
+        // This fails if another agent did the issue before: git is the second witness.
         git(&["update-ref", &format!("refs/demo/{id}"), "HEAD", ""])
             .map_err(|e| format!("{id} was done twice: {e}"))?;
-        // Closing it also gives it back.
+        // Closing the issue also releases its lease.
         let (code, answer) = jit(&["issue", "update", &id, "--state", "done"])?;
         if code != 0 {
             return Err(format!("jit issue update: exit {code}: {answer}"));

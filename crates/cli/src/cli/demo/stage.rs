@@ -1,4 +1,8 @@
-//! Where the demo plays: a scratch repository, processes that cannot outlive it, and nothing of the machine's settings.
+//! The environment of the demo: a scratch repository and the processes in it.
+//!
+//! What must hold:
+//! - No process of the demo outlives it.
+//! - The demo does not read the settings of the machine or of the user.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -28,7 +32,7 @@ pub fn failed(what: &str) -> impl Fn(io::Error) -> Box<Refusal> {
 pub struct Stage {
     root: PathBuf,
     jit: PathBuf,
-    /// Removes the folder when this process is gone, whatever ended it. None when the folder is to stay.
+    /// The process that removes the folder when this process has ended, for whatever reason. `None` if the folder stays.
     janitor: Option<Child>,
 }
 
@@ -36,7 +40,7 @@ impl Stage {
     pub fn build(keep: bool) -> Outcome<Self> {
         let jit = std::env::current_exe().map_err(failed("where is this program"))?;
         let name = format!("jit-demo-{:016x}", random::u64().map_err(failed("random"))?);
-        // Absolute, because processes in other folders use it.
+        // Absolute, because processes in other folders use the path.
         let root =
             std::path::absolute(std::env::temp_dir().join(name)).map_err(failed("temporary folder"))?;
         std::fs::DirBuilder::new()
@@ -56,7 +60,7 @@ impl Stage {
                 .stdin(Stdio::piped())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
-                // Ctrl-C is not meant for it: it is the one that tidies up then.
+                // Ctrl-C must not reach it, because it removes the folder afterwards.
                 .process_group(0)
                 .spawn();
             match janitor {
@@ -93,7 +97,7 @@ impl Stage {
         self.root.join(name)
     }
 
-    /// All that processes of the demo know of the machine is where programs are.
+    /// Returns the environment of the demo's processes. From the machine they get only the PATH.
     fn environment(&self) -> Vec<(OsString, OsString)> {
         let home = self.root.join("home");
         vec![
@@ -133,7 +137,7 @@ impl Stage {
         Ok(())
     }
 
-    /// A file with this text, committed there.
+    /// Writes a file with this text and commits it there.
     pub fn commit_file(&self, dir: &Path, name: &str, text: &str) -> Outcome<()> {
         std::fs::write(dir.join(name), text).map_err(failed(name))?;
         self.git(dir, &["add", "--", name])?;
@@ -141,7 +145,7 @@ impl Stage {
         Ok(())
     }
 
-    /// First lines of all commits on all branches.
+    /// Returns the subjects of all commits on all branches.
     pub fn subjects(&self) -> Outcome<Vec<String>> {
         let out = self.git(&self.repo(), &["log", "--branches", "--format=%s"])?;
         Ok(String::from_utf8_lossy(&out).lines().map(str::to_owned).collect())
@@ -157,7 +161,7 @@ impl Stage {
         command
     }
 
-    /// A command whose answer is one JSON document. Returns its exit code and the document.
+    /// Runs a command whose answer is one JSON document. Returns its exit code and the document.
     pub fn jit_as(&self, agent: &str, dir: &Path, args: &[&str]) -> Outcome<(i32, Value)> {
         let output = self
             .jit(agent, dir)
@@ -169,7 +173,7 @@ impl Stage {
         Ok((output.status.code().unwrap_or(-1), value))
     }
 
-    /// A command in the main worktree that has to succeed.
+    /// Runs a command in the main worktree. Refuses a failure.
     pub fn jit_ok(&self, args: &[&str]) -> Outcome<()> {
         let output = self
             .jit("human:you", &self.repo())
@@ -193,13 +197,14 @@ impl Drop for Stage {
         let Some(mut janitor) = self.janitor.take() else {
             return;
         };
-        // The end of its input is its sign.
+        // The end of its standard input tells the janitor to remove the folder.
         drop(janitor.stdin.take());
         let _ = janitor.wait();
     }
 }
 
-/// Waits until the demo is gone or says so, then removes its folder.
+/// Waits until the demo has ended or closed the input, then removes its folder. Removes only an absolute path whose name
+/// begins with `jit-demo-`.
 pub fn janitor(folder: &Path) {
     let ours = folder
         .file_name()
@@ -208,7 +213,7 @@ pub fn janitor(folder: &Path) {
         return;
     }
     let _ = io::stdin().read_to_end(&mut Vec::new());
-    // A process that was in the middle of something may still write once or twice.
+    // A process that is still running may write into the folder, so removing it is retried.
     let until = Instant::now() + Duration::from_secs(10);
     while std::fs::remove_dir_all(folder).is_err() && folder.exists() && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(20));
@@ -220,10 +225,10 @@ struct Member {
     stdin: Option<ChildStdin>,
 }
 
-/// Who reports, and what.
+/// The name of an agent, and its report.
 pub type Report = (String, Event);
 
-/// The agents. None outlives this.
+/// The agents. Dropping this value ends all of them.
 #[derive(Default)]
 pub struct Cast {
     members: HashMap<String, Member>,
@@ -263,7 +268,7 @@ impl Cast {
         Ok(())
     }
 
-    /// What the agents report; to be called once, after all were started.
+    /// Returns the channel of the agents' reports. Call it once, after all agents have been started.
     pub fn events(&mut self) -> Receiver<Report> {
         self.channel.take().unwrap_or_else(channel).1
     }
@@ -281,7 +286,7 @@ impl Cast {
             .map_err(failed(&format!("{name} does not listen")))
     }
 
-    /// SIGKILL, to a process that this one started and has not waited for: its number cannot be another's.
+    /// Kills an agent with SIGKILL. Its pid cannot belong to another process, because this process has not waited for it yet.
     pub fn kill(&mut self, name: &str) -> Outcome<()> {
         let member = self.members.get_mut(name);
         let child = &mut member

@@ -1,5 +1,5 @@
-//! An act of its own: a plan is worked off by agents that a coordinator starts. One agent crashes and is tried again; the
-//! coordinator is killed in the middle, the agents go on, and another one does the rest.
+//! Part of the demo: a coordinator starts agents for a plan. One agent crashes and is retried. The coordinator is killed
+//! halfway, the agents continue, and another coordinator does the rest.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::stage::{Stage, failed};
 use super::{Stopped, Summary, Teller, trouble};
 
-/// Units, and what each needs.
+/// Units of the plan, each with the units that it depends on.
 const UNITS: [(&str, &str); 5] = [
     ("soup", ""),
     ("bread", ""),
@@ -19,10 +19,10 @@ const UNITS: [(&str, &str); 5] = [
     ("cake", "bread"),
     ("table", "salad, cake"),
 ];
-/// Whose agent crashes the first time.
+/// The unit whose agent crashes at the first attempt.
 const CRASHES: &str = "salad";
 
-/// What an agent does here: it says what it uses, leaves a file, and commits it.
+/// Script of the agents: it commits a file and reports its usage and its result.
 const AGENT: &str = r#"#!/bin/sh
 cat > /dev/null
 echo "$JIT_ATTEMPT" >> "$STARTS"
@@ -35,7 +35,7 @@ echo '{"kind":"usage","tokens":{"input":1200,"output":300},"cost_usd":0.02,"turn
 echo '{"kind":"result","verdict":{"is_error":false,"reason":"completed"}}'
 "#;
 
-/// What `--json` prints of it.
+/// The part of the `--json` document about the workflow.
 #[derive(Debug, Default, Serialize)]
 pub struct Worked {
     units: usize,
@@ -43,7 +43,7 @@ pub struct Worked {
     cost_usd: f64,
 }
 
-/// The plan and its agent, in files.
+/// Writes the plan and the script of its agents into files.
 fn write_plan(stage: &Stage) -> Outcome<()> {
     let agent = stage.root().join("agent.sh");
     let starts = stage.root().join("starts").display().to_string();

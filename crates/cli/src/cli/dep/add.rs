@@ -1,3 +1,5 @@
+//! `jit dep add`: makes an issue depend on another issue.
+
 use jit_core::decide::command::IssueChange;
 use jit_core::model::ids::IssuePrefix;
 use jit_store::Outcome;
@@ -8,7 +10,7 @@ use crate::cli::{Cx, Output};
 pub struct Flags {
     /// The issue that waits
     issue: IssuePrefix,
-    /// What must be done first
+    /// The issue that must be done first
     on: IssuePrefix,
     /// Only if you hold the issue
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! `jit dep`: what waits for what.
+//! `jit dep`: adds, removes and shows dependencies between issues.
 
 mod add;
 mod rm;

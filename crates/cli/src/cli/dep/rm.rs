@@ -1,3 +1,5 @@
+//! `jit dep rm`: removes a dependency between two issues.
+
 use jit_core::decide::command::IssueChange;
 use jit_core::model::ids::IssuePrefix;
 use jit_store::Outcome;
@@ -8,7 +10,7 @@ use crate::cli::{Cx, Output};
 pub struct Flags {
     /// The issue that waits
     issue: IssuePrefix,
-    /// What it need not wait for any more
+    /// The issue that it no longer waits for
     on: IssuePrefix,
     /// Only if you hold the issue
     #[arg(long)]

@@ -1,3 +1,5 @@
+//! `jit dep tree`: shows all dependencies of an issue, direct and indirect.
+
 use jit_core::model::ids::IssuePrefix;
 use jit_engine::api::Request;
 use jit_store::Outcome;

@@ -1,3 +1,5 @@
+//! `jit gate add`: requires that an issue pass a gate.
+
 use jit_engine::api::Request;
 use jit_store::Outcome;
 

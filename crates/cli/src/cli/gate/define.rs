@@ -1,3 +1,7 @@
+//! `jit gate define`: defines gates from flags, from a preset, or from an export of `jit uninstall`.
+//!
+//! What must hold: a gate has a command, or it is manual.
+
 use std::path::PathBuf;
 
 use jit_engine::api::Request;
@@ -23,19 +27,19 @@ pub struct Flags {
     /// Lower-case letters, digits, '.', '_' and '-'
     #[arg(required_unless_present_any = ["preset", "from"], conflicts_with_all = ["preset", "from"])]
     name: Option<String>,
-    /// What to run: exit 0 passes
+    /// Command to run: exit 0 passes
     #[arg(long, value_name = "CMD", allow_hyphen_values = true, conflicts_with_all = ["manual", "preset"])]
     command: Option<String>,
     /// It fails when it takes longer [default: 10m]
     #[arg(long, value_name = "D", value_parser = duration)]
     timeout: Option<u64>,
-    /// Somebody has to look and say
+    /// Judge it by hand, with jit gate pass or jit gate fail
     #[arg(long, conflicts_with = "preset")]
     manual: bool,
     /// A type of issues that all have to pass it; may be repeated
     #[arg(long, value_name = "TYPE")]
     required_for: Vec<String>,
-    /// What passing it means
+    /// Meaning of a pass
     #[arg(
         long,
         value_name = "TEXT",

@@ -1,3 +1,5 @@
+//! `jit gate fail`: records that an issue has failed a manual gate.
+
 use jit_store::Outcome;
 
 use super::{Verdict, judge};

@@ -1,3 +1,5 @@
+//! `jit gate list`: lists all gates, or the gates of one issue with their status.
+
 use jit_core::model::ids::IssuePrefix;
 use jit_engine::api::Request;
 use jit_store::Outcome;

@@ -1,4 +1,6 @@
-//! `jit gate`: what an issue must pass before it is done.
+//! `jit gate`: defines, requires, runs and judges the gates that an issue must pass before it is done.
+//!
+//! This file has the table of verbs, the flags that several verbs share, and the text of gate replies.
 
 mod add;
 mod define;
@@ -32,7 +34,7 @@ pub const VERBS: &[Verb] = &[
     verb!("fail", "You looked, and it is not", fail),
 ];
 
-/// So many lines of the output of a gate that failed are shown.
+/// Number of output lines that are shown for a failed gate.
 const TAIL: usize = 20;
 
 /// An issue and a gate, for the verbs that change what an issue must pass.
@@ -47,14 +49,14 @@ pub struct IssueAndGate {
     strict: bool,
 }
 
-/// What somebody has to say about a manual gate.
+/// Record the verdict on a manual gate.
 #[derive(Debug, clap::Args)]
 pub struct Verdict {
     /// Its id, or the beginning of it
     issue: IssuePrefix,
     /// The gate's name
     gate: String,
-    /// What you have to say about it
+    /// Note on the verdict
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     note: Option<String>,
 }
@@ -68,7 +70,7 @@ fn judge(verdict: Verdict, passed: bool, cx: &Cx) -> Outcome<Output> {
     })
 }
 
-/// All gates, or those of an issue with how they stand.
+/// Formats all gates, or the gates of one issue with their status.
 pub fn gates_text(gates: &[GateView], style: Style) -> String {
     if gates.is_empty() {
         return "No gates.\n".into();
@@ -125,7 +127,7 @@ fn remarks(gate: &GateView) -> String {
     }
 }
 
-/// What came of gates; `control` is where files with the whole output are.
+/// Formats the results of gates. `control` is the folder that has the files with the whole output.
 pub fn report_text(report: &GateReport, control: Option<&Path>, style: Style) -> String {
     let mut out = String::new();
     for gate in &report.gates {
@@ -163,7 +165,7 @@ fn line(name: &str, result: &GateResult, style: Style) -> String {
     format!("{mark} {} {word}{took}{why}\n", clean_line(name))
 }
 
-/// The last lines of the output, and where all of it is.
+/// Returns the last lines of the output, and the path of the whole output.
 fn tail(result: &GateResult, control: Option<&Path>) -> String {
     let text = clean(&result.output);
     let lines: Vec<&str> = text.lines().collect();

@@ -1,3 +1,5 @@
+//! `jit gate pass`: records that an issue has passed a manual gate.
+
 use jit_store::Outcome;
 
 use super::{Verdict, judge};

@@ -1,3 +1,5 @@
+//! `jit gate presets`: lists the built-in gate presets, and marks those that fit this worktree.
+
 use jit_engine::context::Surroundings;
 use jit_engine::gates::presets;
 use jit_store::Outcome;

@@ -1,3 +1,5 @@
+//! `jit gate rm`: removes a gate from the requirements of an issue.
+
 use jit_core::decide::command::IssueChange;
 use jit_store::Outcome;
 

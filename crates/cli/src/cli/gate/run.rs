@@ -1,3 +1,9 @@
+//! `jit gate run`: runs the automatic gates of an issue and records their results.
+//!
+//! If only an approval is missing and a person is at the terminal, the person is asked, and the request is retried.
+//!
+//! What must hold: the exit code is 6 if a gate fails, and --quiet does not hide the failure.
+
 use jit_core::model::ids::IssuePrefix;
 use jit_core::model::refusal::Code;
 use jit_engine::api::gates::Status;

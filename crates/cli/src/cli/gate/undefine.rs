@@ -1,3 +1,7 @@
+//! `jit gate undefine`: deletes a gate definition.
+//!
+//! An issue that requires the gate itself still has to pass it. `jit gate rm` removes that requirement.
+
 use jit_engine::api::Request;
 use jit_store::Outcome;
 

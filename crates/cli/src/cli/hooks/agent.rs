@@ -21,7 +21,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let program: Option<Program> = flags.program.parse().ok();
     let known = program.and_then(|program| Some((program, HookEvent::named(&flags.event, program)?)));
     let Some((program, event)) = known else {
-        // Settings of another version of jit: not a reason to stop an agent.
+        // The settings come from another version of jit. That is no reason to stop an agent.
         let warning = format!("jit has no hook for {} {}", flags.program, flags.event);
         return Ok(cx.show(&json!({}), |_| String::new()).warn(vec![warning]));
     };

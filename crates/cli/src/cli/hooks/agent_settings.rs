@@ -1,4 +1,10 @@
-//! `jit hooks install --agent` and `uninstall --agent`: the settings of agents' programs.
+//! `jit hooks install --agent` and `uninstall --agent`: edits the settings of agent programs.
+//!
+//! What must hold:
+//! - A file is written only with consent at the terminal, or with `--yes`.
+//! - Agents cannot remove the hook.
+//! - In a repository, a settings file behind a symbolic link is refused.
+//! - A settings file that cannot be edited safely is left alone.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,7 +22,7 @@ use crate::render::clean_line;
 
 #[derive(Debug, clap::Args)]
 pub struct AgentFlags {
-    /// Whose settings: claude, codex or gemini
+    /// Program whose settings are changed: claude, codex or gemini
     #[arg(long, value_name = "PROGRAM")]
     agent: Option<Program>,
     /// In your own settings instead of the project's
@@ -33,7 +39,7 @@ impl AgentFlags {
     }
 }
 
-/// Registers the hook, or takes it out.
+/// Registers the hook, or removes it.
 pub fn change(
     flags: &AgentFlags,
     program: Program,
@@ -97,7 +103,7 @@ fn left_alone(file: &Path, why: &BadSettings) -> Box<Refusal> {
     Box::new(Refusal::new(Code::Invalid, message).help("edit it by hand: docs/agents.md shows what it takes"))
 }
 
-/// The file with a program's settings, and what it says.
+/// Returns the settings file of a program, and its content.
 fn read(program: Program, reach: Reach, root: &Path) -> Outcome<(PathBuf, Option<String>)> {
     let file = settings::file(program, reach, root, |name| std::env::var_os(name))
         .ok_or_else(|| invalid("no home folder is known"))?;
@@ -111,14 +117,14 @@ fn read(program: Program, reach: Reach, root: &Path) -> Outcome<(PathBuf, Option
     }
 }
 
-/// A program's settings with our hook in them, ready to lose it.
+/// A settings file that contains our hook, with the content that it has without the hook.
 pub struct Hooked {
     pub file: PathBuf,
     after: Option<String>,
 }
 
 impl Hooked {
-    /// `None` where the hook is not in them.
+    /// Returns `None` if the settings do not contain the hook.
     pub fn find(program: Program, reach: Reach, root: &Path) -> Outcome<Option<Self>> {
         let (file, before) = read(program, reach, root)?;
         let Some(before) = before.filter(|text| text.contains(" hooks agent ")) else {
@@ -133,7 +139,7 @@ impl Hooked {
     }
 }
 
-/// What is left to do by hand.
+/// Returns the next step that the user has to do by hand.
 fn next(program: Program, user: bool) -> &'static str {
     match (program, user) {
         (Program::Codex, _) => "  Codex runs it only after you have approved it there.\n",
@@ -142,7 +148,7 @@ fn next(program: Program, user: bool) -> &'static str {
     }
 }
 
-/// The file itself, where the user keeps a link to it. In a repository a link may lead anywhere.
+/// Follows a symbolic link in the user's own settings. Refuses one in a repository, because it may lead anywhere.
 fn real(file: &Path, reach: Reach) -> Outcome<PathBuf> {
     let folders = [Some(file), file.parent()];
     let link = folders
@@ -159,7 +165,7 @@ fn real(file: &Path, reach: Reach) -> Outcome<PathBuf> {
     }
 }
 
-/// `jit` where the shell finds it, so that settings work on every machine; else this very program.
+/// Returns `jit` if it is on the PATH, so that the settings work on every machine. Otherwise returns this program's path.
 fn how_called() -> Outcome<String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     if std::env::split_paths(&path).any(|folder| folder.join("jit").is_file()) {
@@ -185,14 +191,14 @@ fn store(file: &Path, content: Option<&str>) -> Outcome<()> {
         }
         None => {
             std::fs::remove_file(file).map_err(|e| failed("remove", file, &e))?;
-            // Only if nothing else is in it.
+            // This removes the folder only if it is empty.
             let _ = std::fs::remove_dir(folder);
             Ok(())
         }
     }
 }
 
-/// The lines that come and go. The change is one block or a few, always additions or removals.
+/// Returns the lines that are added or removed. A change is one block or a few, always additions or removals.
 fn difference(file: &str, before: Option<&str>, after: Option<&str>) -> String {
     let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
     let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());

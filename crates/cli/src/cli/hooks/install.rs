@@ -1,3 +1,7 @@
+//! `jit hooks install`: installs the git hooks, or registers the hook of an agent's program.
+//!
+//! What must hold: without `--server`, a bare repository and a repository without jit are refused.
+
 use jit_core::model::refusal::{Code, Refusal};
 use jit_engine::context::{Surroundings, not_initialized};
 use jit_engine::hooks;

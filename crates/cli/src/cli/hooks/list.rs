@@ -1,3 +1,5 @@
+//! `jit hooks list`: shows the state of each git hook.
+
 use jit_engine::context::Surroundings;
 use jit_engine::hooks;
 use jit_engine::hooks::git::install::State;

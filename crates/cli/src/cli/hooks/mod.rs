@@ -1,4 +1,4 @@
-//! `jit hooks`: where git and agents ask jit before they act.
+//! `jit hooks`: installs, lists, removes and runs the hooks with which git and agent programs ask jit before they act.
 
 mod agent;
 pub mod agent_settings;

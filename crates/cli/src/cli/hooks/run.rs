@@ -1,3 +1,7 @@
+//! `jit hooks run`: git calls it for a hook.
+//!
+//! It passes the arguments and the standard input of the hook to the engine.
+
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Read as _};
 
@@ -15,7 +19,7 @@ use crate::cli::{Cx, Output, invalid};
 pub struct Flags {
     /// pre-commit, prepare-commit-msg, commit-msg, pre-push, post-checkout, post-merge, post-rewrite or pre-receive
     hook: String,
-    /// What git gave to the hook
+    /// Arguments that git gave to the hook
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     args: Vec<OsString>,
 }

@@ -1,3 +1,7 @@
+//! `jit hooks uninstall`: removes the git hooks, or the hook of an agent's program.
+//!
+//! Earlier hooks get their names back. A hook that was edited stays and is reported as kept.
+
 use jit_engine::context::Surroundings;
 use jit_engine::hooks;
 use jit_store::Outcome;

@@ -1,3 +1,5 @@
+//! `jit issue comment`: adds a comment to an issue.
+
 use jit_core::model::ids::IssuePrefix;
 use jit_engine::api::Request;
 use jit_store::Outcome;
@@ -9,7 +11,7 @@ use crate::cli::{Cx, Output};
 pub struct Flags {
     /// Its id, or the beginning of it
     issue: IssuePrefix,
-    /// What you have to say; - reads it from standard input
+    /// Text of the comment; - reads it from standard input
     #[arg(allow_hyphen_values = true)]
     text: String,
 }

@@ -1,3 +1,7 @@
+//! `jit issue create`: creates an issue.
+//!
+//! What must hold: a new issue is `backlog` or `ready`.
+
 use jit_core::model::ids::{IssueId, IssuePrefix};
 use jit_core::model::issue::{IssueState, Performer, Priority, check_word};
 use jit_engine::api::{CreateIssue, Request};
@@ -11,12 +15,12 @@ use crate::cli::{Cx, Output, invalid};
     jit issue create \"Write tests\" --id WI-002 --depends-on WI-001 --priority high\n  \
     jit issue create -- \"--strict is ignored\"")]
 pub struct Flags {
-    /// What is to be done, in one line
+    /// Title: the work to do, in one line
     title: String,
     /// An id of your own, such as WI-001; one is made up when not given
     #[arg(long)]
     id: Option<IssueId>,
-    /// What kind of work it is
+    /// Kind of work
     #[arg(long = "type", value_name = "T", default_value = "issue", value_parser = word)]
     kind: String,
     /// The issue it is part of
@@ -40,12 +44,12 @@ pub struct Flags {
     /// A gate that must pass; may be repeated
     #[arg(long = "gate", value_name = "G", value_parser = word)]
     gates: Vec<String>,
-    /// Who is to do it: agent, human or any
+    /// Performer: agent, human or any
     #[arg(long, value_name = "WHO", default_value = "any")]
     actor: Performer,
 }
 
-/// A short word without surprises.
+/// Parses a type, label or gate name with `check_word`: not empty, at most 100 bytes, no control characters.
 fn word(text: &str) -> Result<String, String> {
     check_word(text)?;
     Ok(text.trim().to_owned())

@@ -1,3 +1,7 @@
+//! `jit issue delete`: deletes an issue.
+//!
+//! A tombstone stays, so that no older copy on another branch restores the issue. The id is not used again.
+
 use jit_core::model::ids::IssuePrefix;
 use jit_engine::api::Request;
 use jit_store::Outcome;

@@ -1,3 +1,7 @@
+//! `jit issue export`: writes every issue as one JSON object a line.
+//!
+//! `--json` needs `--output`, because `--json` prints exactly one document and an export has many.
+
 use std::path::PathBuf;
 
 use jit_engine::api::{Answer, Reply, Request};

@@ -1,3 +1,9 @@
+//! `jit issue import`: imports issues from Beads, GitHub, Backlog.md or an export of jit.
+//!
+//! What must hold:
+//! - Issues that exist already are left alone, so an import can be repeated.
+//! - The exit code is 6 if there are only problems: no issue was imported, and none existed already.
+
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! `jit issue list`: lists issues, filtered and sorted.
+
 use jit_core::model::ids::{AgentId, IssuePrefix};
 use jit_core::model::issue::{IssueState, Performer};
 use jit_engine::api::{IssueFilter, Request, Sort};

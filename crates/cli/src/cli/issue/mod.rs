@@ -1,4 +1,6 @@
-//! `jit issue`: the work itself.
+//! `jit issue`: creates, shows, changes, imports and exports issues.
+//!
+//! This file has the table of verbs, and reads texts from standard input.
 
 mod comment;
 mod create;
@@ -31,7 +33,7 @@ pub const VERBS: &[Verb] = &[
     verb!("export", "Every issue as lines of JSON", export),
 ];
 
-/// A text given on the command line, or on standard input when it is `-`.
+/// Returns a text from the command line, or from standard input if it is `-`. Reads one byte more than the limit at most.
 fn given(text: String) -> Outcome<String> {
     if text != "-" {
         return Ok(text);

@@ -1,3 +1,5 @@
+//! `jit issue restore`: restores a deleted issue, with its description and comments.
+
 use jit_core::model::ids::IssueId;
 use jit_engine::api::Request;
 use jit_store::Outcome;

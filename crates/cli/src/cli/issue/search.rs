@@ -1,3 +1,5 @@
+//! `jit issue search`: finds issues that contain a text.
+
 use jit_engine::api::Request;
 use jit_store::Outcome;
 
@@ -6,7 +8,7 @@ use crate::cli::{Cx, Output};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Looks into ids, titles, labels, comments and descriptions, without regard to case.")]
 pub struct Flags {
-    /// What to look for
+    /// Text to search for
     text: String,
     /// At most so many
     #[arg(long, value_name = "N")]

@@ -1,3 +1,5 @@
+//! `jit issue show`: shows one issue with its description and comments.
+
 use jit_core::model::ids::IssuePrefix;
 use jit_engine::api::Request;
 use jit_store::Outcome;

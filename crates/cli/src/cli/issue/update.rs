@@ -1,3 +1,7 @@
+//! `jit issue update`: changes fields of an issue.
+//!
+//! What must hold: a call without any change is refused.
+
 use jit_core::decide::command::IssueChange;
 use jit_core::model::ids::IssuePrefix;
 use jit_core::model::issue::{IssueState, Performer, Priority};
@@ -16,7 +20,7 @@ use crate::cli::{Cx, Output, invalid};
 pub struct Flags {
     /// Its id, or the beginning of it
     issue: IssuePrefix,
-    /// What is to be done, in one line
+    /// Title: the work to do, in one line
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     title: Option<String>,
     /// backlog, ready, in_progress, gated, done or rejected
@@ -25,13 +29,13 @@ pub struct Flags {
     /// critical, high, normal or low
     #[arg(long, value_name = "P")]
     priority: Option<Priority>,
-    /// What kind of work it is
+    /// Kind of work
     #[arg(long = "type", value_name = "T")]
     kind: Option<String>,
     /// The issue it is part of; none for no issue
     #[arg(long, value_name = "ISSUE")]
     parent: Option<String>,
-    /// Who is to do it: agent, human or any
+    /// Performer: agent, human or any
     #[arg(long, value_name = "WHO")]
     actor: Option<Performer>,
     /// A new label; may be repeated

@@ -1,3 +1,7 @@
+//! `jit lock acquire`: acquires locks on files, folders or patterns, all or none.
+//!
+//! Callers that wait are served in the order of arrival.
+
 use std::ffi::OsString;
 
 use jit_core::model::scope::LockScope;

@@ -1,3 +1,5 @@
+//! `jit lock check`: tells whether the caller could acquire the locks, and which locks conflict.
+
 use std::ffi::OsString;
 
 use jit_core::model::scope::LockScope;

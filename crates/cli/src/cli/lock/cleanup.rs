@@ -1,3 +1,5 @@
+//! `jit lock cleanup`: removes file locks that have expired.
+
 use jit_engine::api::Request;
 use jit_store::Outcome;
 

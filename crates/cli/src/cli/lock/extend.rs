@@ -1,3 +1,5 @@
+//! `jit lock extend`: extends the caller's own file locks.
+
 use jit_engine::api::Request;
 use jit_store::Outcome;
 

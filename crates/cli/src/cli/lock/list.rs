@@ -1,3 +1,5 @@
+//! `jit lock list`: lists all file locks and their holders.
+
 use jit_engine::api::Request;
 use jit_store::Outcome;
 

@@ -1,4 +1,6 @@
-//! `jit lock`: locks on files.
+//! `jit lock`: acquires, checks, extends and releases locks on files.
+//!
+//! This file has the table of verbs, the flags that name the caller's own locks, and the text of lock replies.
 
 mod acquire;
 mod check;

@@ -1,4 +1,4 @@
-//! `jit notify`: who is told of what happens.
+//! `jit notify`: notifications to people outside, by a command or a webhook.
 
 mod test;
 

@@ -1,3 +1,7 @@
+//! `jit notify test`: sends a test notification in every configured way.
+//!
+//! What must hold: the exit code is 6 if one of them could not be sent.
+
 use jit_engine::api::{Reply, Request};
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;

@@ -1,3 +1,5 @@
+//! `jit pivot complete`: ends the revision of an issue's scope, with the outcome.
+
 use jit_core::decide::command::Pivot;
 use jit_core::model::ids::IssuePrefix;
 use jit_store::Outcome;
@@ -9,7 +11,7 @@ use crate::cli::{Cx, Output};
 pub struct Flags {
     /// Its id, or the beginning of it
     issue: IssuePrefix,
-    /// What came of it
+    /// Outcome of the revision
     #[arg(long, value_name = "TEXT")]
     reason: String,
 }

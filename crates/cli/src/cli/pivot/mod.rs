@@ -1,4 +1,4 @@
-//! `jit pivot`: the scope of an issue is being revised.
+//! `jit pivot`: records that the scope of an issue is being revised.
 
 mod complete;
 mod start;

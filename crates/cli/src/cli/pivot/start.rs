@@ -1,3 +1,5 @@
+//! `jit pivot start`: starts a revision of an issue's scope, with the reason.
+
 use jit_core::decide::command::Pivot;
 use jit_core::model::ids::IssuePrefix;
 use jit_store::Outcome;

@@ -1,3 +1,7 @@
+//! `jit rescue drop`: deletes rescued work for good.
+//!
+//! What must hold: without `--yes` it is refused.
+
 use jit_core::model::refusal::{Code, Refusal};
 use jit_engine::api::rescue::RescueId;
 use jit_engine::api::{Request, RescueRequest};

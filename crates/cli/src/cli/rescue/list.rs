@@ -1,3 +1,5 @@
+//! `jit rescue list`: lists the rescued work, oldest first.
+
 use jit_engine::api::{Request, RescueRequest};
 use jit_store::Outcome;
 

@@ -1,4 +1,6 @@
-//! `jit rescue`: work that was in worktrees that are gone.
+//! `jit rescue`: lists, shows, restores and deletes the work of removed worktrees.
+//!
+//! This file has the table of verbs and the text of rescue replies.
 
 mod drop;
 mod list;
@@ -20,7 +22,7 @@ pub const VERBS: &[Verb] = &[
     verb!("drop", "Forget one of them for good", drop),
 ];
 
-/// The ids of what was written.
+/// Returns the ids for --quiet. A restored worktree is named by its path.
 pub fn ids(reply: &RescueReply) -> Vec<&str> {
     match reply {
         RescueReply::Cleaned(done) => vec![done.unit.as_str()],
@@ -102,7 +104,7 @@ fn list_text(rescues: &[RescueView], style: Style) -> String {
     table(&rows)
 }
 
-/// `3 things: untracked notes.txt, …`
+/// Returns the first piece of work and the number of the others, such as `untracked notes.txt and 2 more`.
 fn holds(one: &RescueView) -> String {
     let first = one.work.iter().chain(&one.aside).next();
     match first {

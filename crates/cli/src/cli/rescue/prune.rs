@@ -1,3 +1,7 @@
+//! `jit rescue prune`: deletes old folders in the trash.
+//!
+//! Work that is also in refs can still be restored. Work that is only in the trash stays for `rescue.keep_days`.
+
 use jit_engine::api::{Request, RescueRequest};
 use jit_store::Outcome;
 

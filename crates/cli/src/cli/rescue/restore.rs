@@ -1,3 +1,7 @@
+//! `jit rescue restore`: creates a removed worktree again, with its files, index and branch.
+//!
+//! Existing files and branches are not overwritten.
+
 use std::path::PathBuf;
 
 use jit_engine::api::rescue::RescueId;

@@ -1,3 +1,5 @@
+//! `jit rescue show`: shows the content and the places of one rescue.
+
 use jit_engine::api::rescue::RescueId;
 use jit_engine::api::{Request, RescueRequest};
 use jit_store::Outcome;

@@ -1,3 +1,5 @@
+//! `jit session beat`: records a heartbeat of a session.
+
 use jit_core::model::ids::SessionId;
 use jit_engine::api::Request;
 use jit_store::Outcome;

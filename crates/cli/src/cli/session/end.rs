@@ -1,3 +1,5 @@
+//! `jit session end`: ends a session as completed or failed, and releases its file locks.
+
 use jit_core::model::ids::SessionId;
 use jit_core::model::session::SessionStatus;
 use jit_engine::api::Request;

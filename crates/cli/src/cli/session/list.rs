@@ -1,3 +1,5 @@
+//! `jit session list`: lists the sessions that are not over, or with `--all` every session.
+
 use jit_engine::api::Request;
 use jit_store::Outcome;
 

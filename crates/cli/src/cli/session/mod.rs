@@ -1,4 +1,6 @@
-//! `jit session`: agents at work.
+//! `jit session`: starts, lists and ends the sessions of agents.
+//!
+//! This file has the table of verbs and the text of session replies.
 
 mod beat;
 mod end;

@@ -1,3 +1,5 @@
+//! `jit session prune`: removes sessions from the list that have ended, or are stale without a live heartbeat.
+
 use jit_engine::api::Request;
 use jit_store::Outcome;
 

@@ -1,3 +1,5 @@
+//! `jit session show`: shows one session.
+
 use jit_core::model::ids::SessionId;
 use jit_engine::api::Request;
 use jit_store::Outcome;

@@ -1,3 +1,7 @@
+//! `jit session start`: starts a session of an agent.
+//!
+//! With `--bind`, the calling program and every process it starts act as this agent, without any variable.
+
 use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::scope::LockScope;
 use jit_engine::api::Request;
@@ -15,7 +19,7 @@ use crate::cli::{Cx, Output, invalid};
     jit session start --agent-id agent:reviewer-1 --type bug-hunter --bind"
 )]
 pub struct Flags {
-    /// What kind of work it does: developer, bug-hunter, …
+    /// Kind of work it does: developer, bug-hunter, …
     #[arg(long = "type", value_name = "TYPE")]
     agent_type: Option<String>,
     /// The task it works on

@@ -1,3 +1,7 @@
+//! `jit workflow cancel`: ends a workflow and stops its agents.
+//!
+//! It waits until the workflow is over. Worktrees, branches and uncommitted work stay unchanged.
+
 use std::time::Duration;
 
 use jit_core::model::refusal::Code;
@@ -21,7 +25,7 @@ pub struct Flags {
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Write)?;
     let mut workflow = jit_engine::workflows::service::ask_to_cancel(&app, flags.workflow.as_deref())?;
-    // Whoever coordinates it ends it; if nobody does, we do.
+    // The coordinator ends the workflow. If it has none, this process becomes its coordinator.
     while !workflow.is_over() {
         match follow::lead(&workflow.id, cx, &app) {
             Ok(output) => return Ok(output.exit(0)),

@@ -1,4 +1,10 @@
-//! Working a workflow off where somebody watches: what happens is printed, and Ctrl-C means what it should.
+//! Coordinates a workflow in the foreground: prints its progress and handles Ctrl-C.
+//!
+//! What must hold:
+//! - The first Ctrl-C ends the coordinator. The agents continue.
+//! - A second Ctrl-C within three seconds cancels the workflow, and its agents are stopped.
+//! - A closed standard output does not stop the workflow.
+//! - The exit code is 6 if the workflow failed or waits for a person, and 130 after Ctrl-C.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +23,7 @@ use crate::render::{self, clean_line};
 /// A second Ctrl-C within this time stops the agents.
 const SECOND: Duration = Duration::from_secs(3);
 
-/// Between two looks for it.
+/// Time between two checks for the second Ctrl-C.
 const LOOK: Duration = Duration::from_millis(50);
 
 struct Screen<'a> {
@@ -25,12 +31,12 @@ struct Screen<'a> {
     id: WorkflowId,
     begun: Instant,
     seen: u32,
-    /// When the first Ctrl-C came.
+    /// Time of the first Ctrl-C.
     asked: Option<Instant>,
 }
 
 impl Screen<'_> {
-    /// After the first Ctrl-C, when nobody leads any more: whether a second one comes in time.
+    /// Waits for a second Ctrl-C, after the coordinator has ended. Returns whether it came in time.
     fn is_asked_again(&mut self) -> bool {
         let Some(at) = self.asked else { return false };
         while at.elapsed() < SECOND {
@@ -59,11 +65,11 @@ impl Watcher for Screen<'_> {
         let secs = self.begun.elapsed().as_secs_f64();
         let line = format!("{secs:>7.1}s  {:<20}  {}", unit.unwrap_or("-"), clean_line(text));
         if self.cx.json() {
-            // Standard output is for the one answer at the end.
+            // With --json, standard output is for the one answer at the end.
             render::say(&line);
             return;
         }
-        // Nobody reading is no reason to stop.
+        // A closed standard output does not stop the workflow.
         let _ = render::print(&format!("{line}\n"));
     }
 
@@ -86,11 +92,11 @@ impl Watcher for Screen<'_> {
     }
 }
 
-/// Leads the workflow until it has ended, or until Ctrl-C.
+/// Coordinates the workflow until it is over, waits for a person, or is interrupted by Ctrl-C.
 pub fn lead(id: &WorkflowId, cx: &Cx, app: &Context) -> Outcome<Output> {
     interrupt::count().map_err(invalid)?;
     let mut options = cx.options()?;
-    // Threads beside are the same somebody in the same place; a request id belongs to one command.
+    // The coordinator's threads act as the same agent in the same folder. A request id belongs to one command only.
     options.request = None;
     options.dir = Some(app.place.start.clone());
     options.agent = Some(app.actor.agent_id.to_string());
@@ -106,11 +112,11 @@ pub fn lead(id: &WorkflowId, cx: &Cx, app: &Context) -> Outcome<Output> {
     if !workflow.is_over() && screen.is_asked_again() {
         render::say("stopping the agents; their work is kept");
         jit_engine::workflows::service::ask_to_cancel(app, Some(id.as_str()))?;
-        // From now on a further one only means to hurry.
+        // Ctrl-C is counted anew. It can end this coordinator too, but the request to cancel stays in the log.
         (screen.seen, screen.asked) = (interrupt::counted(), None);
         workflow = match Coordinator::of(app, options, id) {
             Ok(coordinator) => coordinator.run(&mut screen)?,
-            // Somebody took it over meanwhile, and ends it.
+            // Another coordinator has taken over the workflow, and ends it.
             Err(refusal) if refusal.code == Code::Held => {
                 jit_engine::plans::lookup::find_workflow(app, Some(id.as_str()))?
             }
@@ -136,7 +142,7 @@ pub fn lead(id: &WorkflowId, cx: &Cx, app: &Context) -> Outcome<Output> {
         (true, _) => shown.exit(CHECK_FAILED),
         (false, true) => shown,
         (false, false) if interrupt::counted() > 0 => shown.exit(INTERRUPTED),
-        // What is left waits for a person.
+        // The remaining units wait for a person.
         (false, false) => shown.exit(CHECK_FAILED),
     })
 }

@@ -1,3 +1,5 @@
+//! `jit workflow list`: lists the workflows that are not over, or with `--all` every workflow.
+
 use jit_engine::api::Request;
 use jit_store::Outcome;
 

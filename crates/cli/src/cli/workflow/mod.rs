@@ -1,4 +1,6 @@
-//! `jit workflow`: units that are worked through together.
+//! `jit workflow`: lists, shows, resumes and cancels workflows.
+//!
+//! This file has the table of verbs and the text of workflows.
 
 mod cancel;
 pub mod follow;
@@ -58,7 +60,7 @@ fn is_done(view: &UnitView) -> bool {
     view.unit.merge_status == jit_core::model::unit::MergeStatus::Merged
 }
 
-/// Dollars, for people.
+/// Formats millionths of a dollar as dollars.
 pub fn money(micro: u64) -> String {
     format!("${:.2}", micro as f64 / 1e6)
 }
@@ -94,7 +96,7 @@ pub fn workflow_text(view: &WorkflowView, style: Style) -> String {
     out
 }
 
-/// What people have to do, for each unit that does not go on by itself.
+/// Returns the next step for a person, for each unit that cannot continue by itself.
 fn up_to_people(view: &WorkflowView, style: Style) -> String {
     let workflow = &view.workflow;
     let mut out = String::new();

@@ -1,3 +1,7 @@
+//! `jit workflow resume`: coordinates a workflow again whose coordinator has ended.
+//!
+//! A workflow that failed or was cancelled is opened again first. Running agents continue: no attempt is started twice.
+
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 

@@ -1,3 +1,5 @@
+//! `jit workflow status`: shows one workflow with its units.
+
 use jit_engine::api::Request;
 use jit_store::Outcome;
 

@@ -1,3 +1,7 @@
+//! `jit worktree abandon`: gives up a unit that is not to land, and removes its worktree.
+//!
+//! Its issue becomes free. Everything in the worktree is kept as a rescue, committed or not.
+
 use jit_engine::api::{Force, Request, RescueRequest};
 use jit_store::Outcome;
 

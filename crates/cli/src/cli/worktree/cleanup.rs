@@ -1,3 +1,7 @@
+//! `jit worktree cleanup`: removes the worktree of a unit that has landed.
+//!
+//! Work that is not on the target stops it. With `--force` that work is kept as a rescue first.
+
 use jit_engine::api::{Force, Request, RescueRequest};
 use jit_store::Outcome;
 

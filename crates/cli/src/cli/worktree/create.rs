@@ -1,3 +1,7 @@
+//! `jit worktree create`: creates a unit: a worktree and a branch for a piece of work.
+//!
+//! If the argument is an issue, the issue is claimed in the new worktree.
+
 use std::path::PathBuf;
 
 use jit_engine::api::Request;

@@ -1,3 +1,7 @@
+//! `jit worktree diff`: shows the changes of a unit.
+//!
+//! Uncommitted changes are included. Changes of the target since the unit began are not.
+
 use jit_engine::api::Request;
 use jit_store::Outcome;
 

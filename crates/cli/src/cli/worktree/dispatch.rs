@@ -1,3 +1,9 @@
+//! `jit worktree dispatch`: starts an agent in a unit.
+//!
+//! `RunFlags` are the flags of every command that starts agents.
+//!
+//! What must hold: an option of jit after the name of the agent's program is refused, unless `--` follows that name.
+
 use std::path::PathBuf;
 
 use jit_core::model::plan::Settings;
@@ -11,7 +17,7 @@ use crate::cli::workflow::money;
 use crate::cli::{Cx, Output, invalid};
 use crate::render::{self, clean_line};
 
-// How an agent is run, on every command that starts one. No doc comment: it would become the help of those commands.
+// Settings of an agent, for every command that starts one. No doc comment: clap would use it as help of those commands.
 #[derive(Debug, Default, clap::Args)]
 pub struct RunFlags {
     /// Which one: claude, codex, gemini, acp for a program that speaks that protocol, command for any other
@@ -38,10 +44,10 @@ pub struct RunFlags {
     /// So long at most
     #[arg(long, value_name = "D")]
     timeout: Option<String>,
-    /// What it may do, in its own word
+    /// Permission mode, in the agent's own word
     #[arg(long, value_name = "MODE")]
     permission_mode: Option<String>,
-    /// What it may do without being asked; may be repeated
+    /// Tool that it may use without asking; may be repeated
     #[arg(long = "allow", value_name = "TOOL")]
     allow: Vec<String>,
 }
@@ -53,7 +59,7 @@ fn account(text: &str) -> Result<String, String> {
     }
 }
 
-/// Options of the commands that start agents. Whoever writes one behind the program means jit.
+/// Options of jit's commands that start agents. Behind the name of a program, such an option is probably meant for jit.
 const OURS: &[&str] = &[
     "--account",
     "--agent",
@@ -72,7 +78,7 @@ const OURS: &[&str] = &[
     "--writes",
 ];
 
-/// The words of a program, none of them meant for us.
+/// Returns the words of a program. Refuses an option of jit among them, unless `--` follows the program's name.
 fn own_words(mut words: Vec<String>) -> Outcome<Vec<String>> {
     if words.get(1).is_some_and(|word| word == "--") {
         words.remove(1);
@@ -90,7 +96,7 @@ fn own_words(mut words: Vec<String>) -> Outcome<Vec<String>> {
 }
 
 impl RunFlags {
-    /// For an agent of this kind, named elsewhere.
+    /// Returns the settings for an agent kind that another flag names. Refuses an `--agent` that differs from it.
     pub fn for_kind(mut self, kind: &str) -> Outcome<Settings> {
         if let Some(other) = self.agent.as_deref().filter(|other| *other != kind) {
             return Err(invalid(format!(
@@ -128,7 +134,7 @@ impl RunFlags {
     }
 }
 
-/// What an agent may cost, before it does.
+/// Returns the agent and its limits, to be printed before money is spent.
 pub fn announce(run: &Settings) -> String {
     let money = match run.budget() {
         Some(usd) => format!("{} at most", money(usd.0)),
@@ -141,7 +147,7 @@ pub fn announce(run: &Settings) -> String {
     )
 }
 
-/// What was taken over from the attempt before, or from the plan.
+/// Returns a note on the settings that come from the last attempt or from the plan.
 pub fn as_before(view: &UnitView) -> Option<String> {
     (!view.as_before.is_empty()).then(|| format!("as before: {}", view.as_before.join(", ")))
 }
@@ -157,7 +163,7 @@ pub fn as_before(view: &UnitView) -> Option<String> {
 pub struct Flags {
     /// Unit, issue, branch or folder; that of this worktree if left out
     unit: Option<String>,
-    /// What it is told besides the issue
+    /// Text for the agent, in addition to the issue
     #[arg(long, value_name = "TEXT")]
     prompt: Option<String>,
     /// A template for what it is told
@@ -201,7 +207,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     if !flags.wait {
         return cx.ask(request);
     }
-    // Said while it works, not when it is over; with --json there is one answer, at the end.
+    // The notes are printed while the agent works, not after its end. With --json there is one answer, at the end.
     let started = jit_engine::handle::handle(&cx.app(Need::Write)?, request)?;
     if cx.json() {
         return Ok(logs::follow_to_the_end(flags.unit.as_deref(), cx)?.warn(started.warnings));

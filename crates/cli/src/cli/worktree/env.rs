@@ -1,3 +1,5 @@
+//! `jit worktree env`: prints the environment of a unit's commands as shell `export` lines.
+
 use jit_engine::api::{Reply, Request};
 use jit_engine::worktree_identity::identity::Need;
 use jit_os::shell::shell_word;

@@ -1,3 +1,7 @@
+//! `jit worktree info`: shows the identity and the folders of the current worktree.
+//!
+//! It does not open the store.
+
 use jit_engine::context::Surroundings;
 use jit_engine::worktree_identity::identity;
 use jit_engine::worktree_identity::identity::Need;

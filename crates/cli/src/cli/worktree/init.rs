@@ -1,3 +1,5 @@
+//! `jit worktree init`: gives the current worktree its identity, unless it has one.
+
 use jit_engine::context::Surroundings;
 use jit_engine::worktree_identity::identity;
 use jit_engine::worktree_identity::identity::Need;

@@ -1,3 +1,7 @@
+//! `jit worktree list`: lists all git worktrees, with the holders of leases there.
+//!
+//! It also works without a log: then it lists the worktrees without holders.
+
 use std::collections::HashMap;
 
 use jit_core::log::state;
@@ -23,7 +27,7 @@ pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
             "there is no git repository here, so there are no worktrees",
         ));
     };
-    // Leases are shown where there are any; the list itself needs no store.
+    // Leases are shown if the store can be read. The list itself needs no store.
     let mut holders: HashMap<String, Vec<String>> = HashMap::new();
     if let Ok(app) = jit_engine::opening::within(found, &options, Need::Read)
         && let Ok(view) = jit_engine::write_path::view(&app)

@@ -1,3 +1,9 @@
+//! `jit worktree logs`: shows the recorded output of an agent, and follows it with `--follow`.
+//!
+//! Commands that wait for an agent use `follow_to_the_end`.
+//!
+//! What must hold: the last lines of an attempt are not missed, even if it ends while they are read.
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -80,7 +86,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     }
 }
 
-/// One line, as JSON or for people. `false`: nobody reads it any more.
+/// Prints one line as JSON or as text. Returns `false` if the reader has closed standard output.
 fn print(line: &EventLine, cx: &Cx) -> bool {
     let text = if cx.json() {
         cx.json_line(line)
@@ -91,7 +97,8 @@ fn print(line: &EventLine, cx: &Cx) -> bool {
     matches!(render::print(&text), Ok(true))
 }
 
-/// Everything that was said, and what is said until the end, as long as it is wanted. Says whether it was to the end.
+/// Passes every recorded line to `take`. With `to_the_end`, also passes new lines until the attempt is over, and calls
+/// `now_and_then` about every two seconds. Returns `false` if `take` stopped early.
 fn each(
     folder: &Path,
     to_the_end: bool,
@@ -100,7 +107,7 @@ fn each(
 ) -> Outcome<bool> {
     let mut from = 0;
     for round in 1_u32.. {
-        // Looked at before it is read: what is said last is not missed.
+        // Checked before reading, so that the last lines are not missed.
         let over = !to_the_end || attempt::is_over(folder).map_err(invalid)?;
         loop {
             let (lines, next) = attempt::follow(folder, from).map_err(invalid)?;
@@ -125,13 +132,13 @@ fn each(
     Ok(true)
 }
 
-/// Follows the agent of a unit to its end, and shows what it came to.
+/// Follows the agent of a unit to its end, and shows the state of the unit. The exit code is 6 if the unit failed.
 pub fn follow_to_the_end(named: Option<&str>, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Write)?;
     let mut unit = unit(&app, named)?;
     // With --json, standard output is for the one answer at the end.
     let mut shown = |line: EventLine| cx.json() || cx.quiet() || print(&line, cx);
-    // A shim that died before it began is started again by whoever looks at the unit.
+    // Asking for the unit's status can restart a shim that died before it started its agent.
     let mut look = || self::unit(&app, Some(unit.id.as_str())).map(drop);
     if !each(
         &jit_engine::units::service::attempt_folder(&app, &unit.id, unit.attempt),
@@ -141,7 +148,7 @@ pub fn follow_to_the_end(named: Option<&str>, cx: &Cx) -> Outcome<Output> {
     )? {
         return Ok(Output::nothing().exit(BROKEN_PIPE));
     }
-    // Its end is written down by whoever looks; somebody else may be at it.
+    // Any process may record the end of the attempt. Another one may be doing it now, so this one retries.
     while matches!(unit.state, Phase::Dispatched | Phase::Running) {
         jit_engine::attempts::outcome::settle_unless_led(&app, &unit.id)?;
         unit = self::unit(&app, Some(unit.id.as_str()))?;

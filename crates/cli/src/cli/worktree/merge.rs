@@ -1,3 +1,9 @@
+//! `jit worktree merge`: lands units on their target, and shows the report.
+//!
+//! `jit finish` shares `show`.
+//!
+//! What must hold: the exit code is 6 if a unit did not land, and --quiet does not hide that report.
+
 use jit_core::model::refusal::Code;
 use jit_engine::api::landing::{MergeAsk, MergeMode};
 use jit_engine::api::landing::{MergeReport, UnitReport, Verdict};
@@ -54,11 +60,12 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     )
 }
 
-/// Asks, lets a person at a terminal approve commands where that is all that is missing, and shows the report.
+/// Sends the request and shows the report. If only an approval of commands is missing, asks the person at the terminal
+/// and retries.
 pub fn show(request: Request, cx: &Cx) -> Outcome<Output> {
     let (app, was) = cx.app_or_lost(Need::Write)?;
     let request = match (request, was) {
-        // Without a word the unit of this folder is meant.
+        // Without a name, the unit of this folder is meant.
         (Request::Finish { unit: None, pr }, Some(was)) => Request::Finish { unit: Some(was), pr },
         (Request::Merge(mut ask), Some(was)) if ask.units.is_empty() && !ask.all => {
             ask.units.push(was);
@@ -80,7 +87,7 @@ pub fn show(request: Request, cx: &Cx) -> Outcome<Output> {
     let units: Vec<&str> = report.units.iter().map(|one| one.unit.as_str()).collect();
     let shown = match good && !report.dry_run {
         true => cx.done(&reply, &units, |style| text(&reply, "", style)),
-        // What was only looked at, and what went wrong, is the answer.
+        // The report of a dry run, and any failure, is the answer. --quiet does not shorten it.
         false => cx.show(&reply, |style| text(&reply, "", style)),
     };
     Ok(shown.warn(warnings).exit(if good { 0 } else { 6 }))

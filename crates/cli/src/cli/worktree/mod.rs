@@ -1,4 +1,6 @@
-//! `jit worktree`: where work happens.
+//! `jit worktree`: creates units, runs agents in them, lands them, and removes them.
+//!
+//! This file has the table of verbs and the text of units.
 
 mod abandon;
 mod cleanup;
@@ -55,7 +57,7 @@ pub const VERBS: &[Verb] = &[
     verb!("abandon", "Give a unit up; its work is kept", abandon),
 ];
 
-/// Where a unit is; of one that is over, how it ended.
+/// Returns the state of a unit, or its outcome if it is over.
 fn phase(unit: &Unit, style: Style) -> String {
     let word = in_a_word(unit);
     match unit.state {
@@ -71,7 +73,7 @@ pub fn units_text(units: &[UnitView], style: Style) -> String {
     if units.is_empty() {
         return "There are no units of work.\n".into();
     }
-    // Only agents at work have something left.
+    // Only running agents have limits left to show.
     let at_work = units.iter().any(|view| view.progress.is_some());
     let mut titles = vec!["UNIT", "STATE", "ISSUE", "AGENT", "COST"];
     if at_work {
@@ -101,7 +103,8 @@ pub fn units_text(units: &[UnitView], style: Style) -> String {
     table(&rows)
 }
 
-/// What an agent may still use; its time in steps of so many seconds, as long as it has more.
+/// Returns the time, money and tokens that an agent has left. As long as more than `step` seconds are left, the time is
+/// rounded down to a multiple of `step`.
 fn left(progress: &AgentProgress, step: u64) -> String {
     let secs = match progress.remaining_secs {
         secs if secs > step => secs - secs % step,
@@ -113,7 +116,7 @@ fn left(progress: &AgentProgress, step: u64) -> String {
     left.join(", ")
 }
 
-/// What it cost until now, with what runs.
+/// Returns the cost until now, including the running attempt.
 fn cost(unit: &Unit, progress: Option<&AgentProgress>) -> String {
     let running = progress
         .and_then(|progress| progress.cost_usd)
@@ -124,7 +127,7 @@ fn cost(unit: &Unit, progress: Option<&AgentProgress>) -> String {
     }
 }
 
-/// The last that is known, in a few words.
+/// Returns the last known action or error, in at most 60 characters.
 fn now(view: &UnitView) -> String {
     let last = match (&view.progress, &view.unsettled, &view.unit.error) {
         (Some(progress), ..) => &progress.last_action,

@@ -1,3 +1,5 @@
+//! `jit worktree path`: prints the path of a unit's worktree.
+
 use jit_engine::api::{Reply, Request};
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;

@@ -1,3 +1,7 @@
+//! `jit worktree prune`: lists units, worktrees and removals that do not match.
+//!
+//! With `--settle` it ends units whose worktree is gone, and completes interrupted removals. Branches and files stay.
+
 use jit_engine::api::Request;
 use jit_store::Outcome;
 

@@ -1,3 +1,5 @@
+//! `jit worktree retry`: prepares another attempt at a unit that failed. A missing worktree is created again.
+
 use jit_engine::api::Request;
 use jit_store::Outcome;
 

@@ -1,3 +1,5 @@
+//! `jit worktree status`: shows one unit or all units, and repeats that with `--watch` when something changes.
+
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
@@ -9,7 +11,7 @@ use crate::cli::{Cx, Output, text};
 use crate::exit::BROKEN_PIPE;
 use crate::render;
 
-/// Between two looks.
+/// Time between two polls.
 const LOOK: Duration = Duration::from_millis(500);
 
 #[derive(Debug, clap::Args)]
@@ -41,7 +43,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
             false => text(&reply, "", cx.style),
         };
         if now != before {
-            // On a terminal in its old place, elsewhere one picture after the other.
+            // On a terminal the new text replaces the old one. Elsewhere each text is printed below the last one.
             let home = if !cx.json() && std::io::stdout().is_terminal() {
                 "\x1b[H\x1b[2J"
             } else {

@@ -1,3 +1,5 @@
+//! `jit worktree stop`: ends the agent of a unit, with every process it started. The worktree stays unchanged.
+
 use jit_engine::api::Request;
 use jit_store::Outcome;
 

@@ -1,3 +1,5 @@
+//! `jit worktree unpark`: lets agents start again on an account that a limit had parked.
+
 use jit_core::model::account::AccountId;
 use jit_engine::api::Request;
 use jit_store::Outcome;
