@@ -19,7 +19,7 @@ fn at(n: i64) -> Wall {
     Wall::from_ms(BEGIN + n)
 }
 
-/// What somebody does to a copy: a field, its new value, and the time.
+/// An edit of a copy: a field, its new value, and the time.
 #[derive(Debug, Clone)]
 struct Act {
     field: usize,
@@ -129,7 +129,7 @@ fn after((mut issue, mut sheet): (Issue, Sheet), who: &str, acts: &[Act]) -> (Is
     (issue, sheet)
 }
 
-/// What is read from the files of a copy.
+/// Reads the files of a copy.
 fn found((issue, sheet): &(Issue, Sheet)) -> FoundIssue {
     let mut folder = IssueFolder::default();
     for (name, content) in files(issue, sheet, &[]) {
@@ -200,7 +200,7 @@ proptest! {
             return Ok(());
         }
         prop_assert_eq!(&one.fields, &other.fields);
-        // What only one side changed is there.
+        // A change of one side is there.
         // A gate that the other side asked for and took away again was changed there too, and its stamp says when.
         let gate_stamps = |side: &Map<String, Value>| -> Vec<(String, Value)> {
             let all = side.get("stamps").and_then(Value::as_object).into_iter().flatten();
@@ -533,7 +533,7 @@ fn c7_what_sets_say_does_not_depend_on_the_order_of_their_lines() {
     let hand = |op: &str| format!(r#"{{"op":"{op}","value":"x"}}"#);
     let first = format!("hand.{}.0", text_digest(b"x"));
     let cases = [
-        // What jit added, taken back by hand on one side, while the other added and removed it anew.
+        // A gate that jit added, removed by hand on one side, while the other added and removed it anew.
         (
             vec![
                 written("add", "t1"),

@@ -1,4 +1,4 @@
-//! What is wrong with a registry file, and what to do about it (F8).
+//! Finds everything that is wrong with a registry file, and says how to mend it (F8).
 //!
 //! The schema says most of it. Besides: JSON that cannot be read, keys that are there twice, versions nobody knows, keys
 //! that are not those of their records, worktree locks without a worktree, and locks that have run out.
@@ -305,7 +305,7 @@ fn example(path: &str, types: &[&str]) -> String {
 
 type Fits = fn(&str) -> bool;
 
-/// What a pattern of the schemas asks for, as people write it, and the test for it.
+/// The form that a pattern of the schemas asks for, as people write it, and the test for it.
 pub(super) fn form(pattern: &str) -> Option<(&'static str, Fits)> {
     fn numbered(text: &str, front: &str) -> bool {
         text.strip_prefix(front)

@@ -13,7 +13,7 @@ pub(super) struct Located {
     pub(super) twice: Vec<(String, usize)>,
 }
 
-/// What serde_json says about a text that is no JSON.
+/// The error of serde_json for a text that is no JSON.
 pub(super) struct NotJson {
     pub(super) line: usize,
     pub(super) column: usize,

@@ -71,10 +71,10 @@ pub struct SessionRecord {
     pub session_id: String,
     /// Which agent it is.
     pub agent_id: String,
-    /// What the agent is there for.
+    /// The role of the agent.
     #[schemars(extend("enum" = AGENT_TYPES))]
     pub agent_type: String,
-    /// What it works on, when that has an id of this form.
+    /// The task it works on, when that has an id of this form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", regex(pattern = r"^T-\d{3}$"))]
     pub task_id: Option<String>,
@@ -146,7 +146,7 @@ pub struct LocksMetadata {
 pub struct LockRecord {
     /// `{worktree_path}:{file_path}`, or `{file_path}` of a global lock.
     pub lock_key: String,
-    /// What is locked, relative to the root of the worktree.
+    /// The locked path, relative to the root of the worktree.
     pub file_path: String,
     /// How far the lock reaches.
     #[schemars(with = "String", extend("enum" = LockScope::ALL))]
@@ -158,13 +158,13 @@ pub struct LockRecord {
     pub pr_group: Option<String>,
     /// The branch of its holder; null when the lock is global.
     pub branch: Option<String>,
-    /// Who holds it.
+    /// The agent that holds the lock.
     pub agent_id: String,
-    /// What the holder is there for.
+    /// The role of the holder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub agent_type: Option<String>,
-    /// What the holder works on, when that has an id of this form.
+    /// The task the holder works on, when that has an id of this form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", regex(pattern = r"^T-\d{3}$"))]
     pub task_id: Option<String>,

@@ -7,7 +7,7 @@ fn now() -> Wall {
     "2026-01-26T10:33:00Z".parse().expect("a time")
 }
 
-/// What the format asks for, without the prose: type, pattern, enum, format and minimum of each field, and what is required.
+/// The constraints of the format without its prose: type, pattern, enum, format and minimum of each field, and the required ones.
 fn format_of(name: &str) -> Value {
     let time = json!({ "type": "string", "format": "date-time" });
     let text = json!({ "type": "string" });
@@ -96,7 +96,7 @@ fn f8_the_schemas_ask_for_what_the_format_asks_for() {
     for name in SCHEMAS {
         let ours = schema(name, &[]).expect("a schema");
         contains(&ours, &format_of(name), name);
-        // What the format does not require is not required here.
+        // Fields that the format does not require are not required here.
         assert_eq!(ours.get("required"), None, "{ours:#}");
     }
 }

@@ -1,13 +1,15 @@
-//! Who would be in whose way.
+//! Units of a workflow that would write to the same paths.
 //!
 //! What must hold:
 //!
-//! - of two units of a workflow that say where they write, and would write to the same place, one begins when the other has landed, has
-//!   failed for good or waits for a person: no two of them ever run at the same time;
-//! - nobody waits for somebody who waits: what holds a place goes on by itself, so two never wait for each other;
-//! - a unit that does not say where it writes waits for nobody here.
+//! - of two units of a workflow that say that they write to the same place, one begins when the other has landed, has
+//!   failed for good or waits for a person: they never run at the same time;
+//! - a unit never waits for one that waits itself: the holder of a place goes on without help, so two never wait for each
+//!   other;
+//! - a unit that does not say where it writes waits for no other here.
 //!
-//! Limitations: what a unit without `writes` will touch is not known before it does, so only what it has touched counts.
+//! Limitations: the paths of a unit without `writes` are not known before it changes them, so only those it has changed
+//! count.
 
 use super::{AgentStatus, Collision, CoordinatorInput, Occupied, PlanMember, UnitStanding};
 use crate::model::glob::Pattern;
@@ -71,7 +73,7 @@ impl CoordinatorInput<'_> {
         own.chain(self.facts.others.iter().cloned()).collect()
     }
 
-    /// Who is in the way of a unit that could begin.
+    /// The unit or lock that keeps a unit from beginning.
     pub(super) fn collision(&self, n: usize, taken: &[Occupied]) -> Option<Collision> {
         let scope = self.scope(n);
         let member = self.members.get(n).filter(|_| !scope.is_empty())?;

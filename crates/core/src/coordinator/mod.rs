@@ -1,29 +1,30 @@
-//! What a coordinator does next (G9, G10, G12, G13). Pure: from how everything stands, what is to be done now.
+//! The next steps of a workflow (G9, G10, G12, G13). Pure: from the state of everything follow the steps to take now.
 //!
-//! [`CoordinatorInput::next`] is asked again after its steps were done, after some of them were, or after none: it remembers nothing. A step
-//! says "make sure that", so doing it twice, or late, changes nothing (whoever does it looks at the unit first). The policy:
+//! [`CoordinatorInput::next`] remembers nothing: it may be asked again after all of its steps, after some or after none. A step
+//! says "make sure that", so taking it twice, or late, changes nothing (the engine looks at the unit first). The policy:
 //!
-//! 1. **Order.** A unit begins when everything it needs has landed; its worktree is then made from the target that has it.
-//!    Of those that can begin, the plan's order counts. A unit uses an agent a bounded number of times, so those behind it
-//!    come to their turn: nothing starves.
+//! 1. **Order.** A unit begins when everything it depends on has landed; its worktree is made from the target that has it.
+//!    Of the units that can begin, the first in the plan begins first. Each uses a bounded number of attempts, so the units
+//!    behind it get their turn: nothing starves.
 //! 2. **Room.** At most `max_concurrent` agents run, and no more worktrees wait for one than there is room. Two starts
-//!    are `stagger` apart, and more on an account that was refused ([`crate::model::account`]). Nobody is started on an account
-//!    that is parked; those of other accounts go on.
-//! 3. **Money.** At the cap of the workflow or of the day nothing new is started, and what runs goes on. Above the cap and
-//!    a margin what runs is stopped, its work kept. A day ends, and then it goes on; a workflow's cap stays, so what has not
-//!    begun by then never will. [`alerts`] tells before.
-//! 4. **Again.** What failed is tried again, at most `max_retries` times, later each time, by [`cure`]. A conflict goes
-//!    back to its unit's agent at most `max_conflict_rounds` times; after that it waits for a person.
-//!    What failed because its account was refused goes on when that is over, as often as it takes and without using up
+//!    are `stagger` apart, and more on an account that was refused ([`crate::model::account`]). No agent is started on an
+//!    account that is parked; units of other accounts go on.
+//! 3. **Money.** At the cap of the workflow or of the day nothing new is started, and running agents go on. Above the cap and
+//!    a margin running agents are stopped, and their work is kept. The next day lifts the cap of the day. The cap of a workflow
+//!    stays, so units that have not begun never will. [`alerts`] warns before.
+//! 4. **Retries.** A failed unit is retried at most `max_retries` times, later each time, by [`cure`]. A conflict goes
+//!    back to the unit's agent at most `max_conflict_rounds` times; after that it waits for a person.
+//!    A unit whose account was refused goes on when the account may be used again, as often as it takes and without using up
 //!    a retry; after [`LONGEST_PARKED_MS`] it waits for a person.
-//! 5. **Never.** What failed for good stays as it is, for a person to look at; only what nobody has worked in is removed.
-//!    Its claim is given back. Whatever needs it is skipped.
-//! 6. **Trouble.** A step that could not be done is done again, later each time. After [`CoordinatorLimits::max_trouble`] times a
+//! 5. **Final failures.** A unit that failed for good stays as it is, for a person to look at; only a worktree without any work
+//!    is removed. Its claim is given back. Units that depend on it are skipped.
+//! 6. **Trouble.** A step that failed is tried again, later each time. After [`CoordinatorLimits::max_trouble`] times a
 //!    worktree is not made, an agent not started and a failure not retried any more; a landing waits for a person, and
-//!    is tried now and then; what cannot be removed or given back is left.
-//! 7. **In the way.** A unit that says where it writes does not begin while somebody is at work in the same place, or
-//!    keeps all of a part of it locked. It takes nobody's room meanwhile. One that says nothing never waits for this.
-//! 8. **Cancelled.** Agents are stopped, what is being landed lands, work is kept, and it ends.
+//!    is tried now and then; a worktree that cannot be removed and a claim that cannot be given back are left.
+//! 7. **Collisions.** A unit that says where it writes does not begin while another unit works in the same place, or
+//!    a lock keeps all of a part of it. It takes no room meanwhile. A unit that does not say where it writes never waits
+//!    for this.
+//! 8. **Cancelled.** Agents are stopped, landings that have begun are finished, work is kept, and the workflow ends.
 //!
 //! It is total: whatever the phases and facts are, there is a step, or something named to wait for, or the end.
 
@@ -60,7 +61,7 @@ pub enum AgentStatus {
     Running,
     /// It ended, and it is written down how.
     Ended,
-    /// Whoever watched over it is gone without a word.
+    /// Its shim is gone and recorded no end.
     Lost,
 }
 
@@ -89,7 +90,7 @@ pub struct StepTrouble {
     pub times: u32,
     /// The last time.
     pub at: Wall,
-    /// What was said.
+    /// The message of the last failure.
     pub why: String,
 }
 
@@ -108,7 +109,7 @@ pub struct PlanMember {
     pub stopping: bool,
     /// The landing put its conflict into its worktree, and it has not been settled there.
     pub sent_back: bool,
-    /// What it has changed up to now, as far as that matters: of one at work that does not say where it writes.
+    /// Paths it has changed up to now. Filled for a unit at work that does not say where it writes.
     pub touched: Vec<Pattern>,
     pub troubles: BTreeMap<StepKind, StepTrouble>,
 }
@@ -134,14 +135,14 @@ pub struct Collision {
     pub until: Option<Wall>,
 }
 
-/// What was spent.
+/// Dollars and tokens that were spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Spending {
     pub usd: Usd,
     pub tokens: Tokens,
 }
 
-/// What may be spent.
+/// Dollars and tokens that may be spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cap {
     pub usd: Option<Usd>,
@@ -162,7 +163,7 @@ impl Cap {
     }
 }
 
-/// What is known about the workflow besides its units. Running agents are counted in.
+/// Facts about the workflow besides its units. Running agents are counted in.
 #[derive(Debug, Clone)]
 pub struct WorkflowFacts {
     pub spent: Spending,
@@ -186,7 +187,7 @@ pub struct CoordinatorLimits {
     pub day: Cap,
     /// In percent of a cap.
     pub alert_at: u64,
-    /// What runs is stopped so many percent above a cap.
+    /// Running agents are stopped so many percent above a cap.
     pub margin: u64,
     /// Where the plan says nothing.
     pub max_retries: u32,
@@ -195,7 +196,7 @@ pub struct CoordinatorLimits {
     pub max_trouble: u32,
     pub backoff_ms: u64,
     pub backoff_max_ms: u64,
-    /// What jitter is made from: any number, the same for the whole workflow.
+    /// The seed of the jitter: any number, the same for the whole workflow.
     pub seed: u64,
 }
 
@@ -216,7 +217,7 @@ impl Default for CoordinatorLimits {
     }
 }
 
-/// Whose money.
+/// The budget that is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Purse {
     Workflow,
@@ -263,7 +264,7 @@ pub enum NextStep {
     Land(Vec<UnitId>),
     /// Its worktree is removed (T11); of one that was given up, what is of worth is kept elsewhere.
     Clean(UnitId),
-    /// Nobody has worked in it and nobody will (T13).
+    /// No agent has worked in it and none will (T13).
     Abandon {
         unit: UnitId,
         why: String,
@@ -279,7 +280,7 @@ pub enum NextStep {
 }
 
 impl NextStep {
-    /// What it is remembered as when it could not be done.
+    /// The kind under which a failure of this step is remembered.
     pub fn task(&self) -> Option<StepKind> {
         Some(match self {
             Self::Create(_) => StepKind::Create,
@@ -299,7 +300,7 @@ impl NextStep {
     }
 }
 
-/// What is waited for.
+/// An event that a workflow waits for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Awaited {
     /// Its agent ends.
@@ -312,7 +313,7 @@ pub enum Awaited {
     Parked(AccountId),
     /// Another day.
     Day,
-    /// Somebody who is in its way.
+    /// A unit or lock that writes to the same path.
     Collision {
         unit: UnitId,
         with: String,
@@ -325,11 +326,11 @@ pub enum Awaited {
 /// How a unit of the plan stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnitStanding {
-    /// What it needs has not all landed.
+    /// Units it depends on have not all landed.
     Blocked,
     /// It can begin.
     Open,
-    /// Somebody or something is at it.
+    /// An agent, a landing or a removal is at work on it.
     Busy,
     /// It is to be tried again.
     Again,
@@ -343,7 +344,7 @@ pub enum UnitStanding {
     Skipped(String),
 }
 
-/// What is done about a failure.
+/// The way a failure is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cure {
     /// Tried again, so often.
@@ -357,7 +358,7 @@ pub enum Cure {
     Never,
 }
 
-/// What is done about a failure of that reason.
+/// The treatment of a failure of that reason.
 pub fn cure(reason: &str, max_retries: u32) -> Cure {
     match reason {
         failure_reason::USAGE

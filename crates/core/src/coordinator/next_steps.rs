@@ -13,7 +13,7 @@ use crate::model::time::Wall;
 use crate::model::unit::{Failure, MAX_RETRIES, MergeStatus, Phase, Unit, was_refused};
 use crate::model::workflow::WorkflowOutcome;
 
-/// What has been collected of an answer.
+/// The steps and reasons to wait that were collected so far.
 #[derive(Default)]
 struct Collected {
     steps: Vec<NextStep>,
@@ -164,7 +164,7 @@ impl CoordinatorInput<'_> {
                     (Ok(()), None) => UnitStanding::Again,
                 }
             }
-            // Nobody waits for a person in a workflow that was cancelled.
+            // A cancelled workflow does not wait for a person.
             Cure::Conflict if self.facts.cancelled => UnitStanding::Failed(told),
             Cure::Conflict => {
                 let round = member.sent_back || unit.conflict_rounds < self.limits.max_conflict_rounds;
@@ -276,7 +276,7 @@ impl CoordinatorInput<'_> {
         all
     }
 
-    /// What is done next. Never empty; a [`NextStep::Wait`] is the only step of its answer, and so is [`NextStep::End`].
+    /// The next steps. Never empty; a [`NextStep::Wait`] is the only step of its answer, and so is [`NextStep::End`].
     pub fn next(&self) -> Vec<NextStep> {
         let standings = self.standings();
         let mut answer = Collected::default();
@@ -396,7 +396,7 @@ impl CoordinatorInput<'_> {
         }
     }
 
-    /// What goes to the target, and what goes away afterwards.
+    /// Lands what is completed, and removes worktrees of units that have landed.
     fn landing(&self, answer: &mut Collected) {
         let mut land = Vec::new();
         for member in self.members {
@@ -404,10 +404,10 @@ impl CoordinatorInput<'_> {
                 continue;
             };
             match unit.state {
-                // What is being landed is finished, whatever else is said.
+                // A landing that has begun is finished, even in a cancelled workflow.
                 Phase::Merging => land.push(member),
                 Phase::Completed if !self.facts.cancelled => land.push(member),
-                // What landed elsewhere is not where the others need it: it stays until somebody has looked.
+                // A unit that landed on another branch is not where its dependents need it: it stays until a person has looked.
                 Phase::Merged if unit.landing_on.is_some() => {}
                 Phase::Merged | Phase::Cleanup => {
                     self.try_step(answer, member, NextStep::Clean(member.id.clone()));
@@ -429,7 +429,7 @@ impl CoordinatorInput<'_> {
         }
     }
 
-    /// What failed, what waits for a person, and what never will be.
+    /// Treats units that failed, wait for a person or will never begin.
     fn failing(&self, standings: &[UnitStanding], answer: &mut Collected) {
         for (n, (member, standing)) in self.members.iter().zip(standings).enumerate() {
             let id = || member.id.clone();
@@ -451,7 +451,7 @@ impl CoordinatorInput<'_> {
                                 answer.wait(Some(until), Awaited::Parked(account));
                             }
                             (Some(_), None) => self.step(answer, member, NextStep::Retry(id())),
-                            // Nobody knows which one it was.
+                            // The account is not known.
                             (None, _) => match self.due(member, unit.updated_at, 0) {
                                 Some(at) => answer.wait(Some(at), Awaited::Again(id())),
                                 None => self.step(answer, member, NextStep::Retry(id())),
@@ -460,7 +460,7 @@ impl CoordinatorInput<'_> {
                         continue;
                     }
                     match self.due(member, unit.updated_at, unit.retry_count) {
-                        // Nobody was asked too much, and it gets no better by waiting.
+                        // A conflict is no rate limit: waiting does not help.
                         _ if conflict && member.sent_back => {
                             self.step(answer, member, NextStep::Resolve(id()))
                         }
@@ -492,29 +492,16 @@ impl CoordinatorInput<'_> {
         }
     }
 
-    /// What begins: worktrees, and agents in them.
+    /// Begins what can begin: worktrees, and agents in them.
     fn beginning(&self, standings: &[UnitStanding], answer: &mut Collected) {
-        let phase = |member: &PlanMember| self.own(member).map(|unit| unit.state);
-        let active = |member: &&PlanMember| {
-            matches!(phase(member), Some(Phase::Dispatched | Phase::Running))
-                || member.seen == AgentStatus::Running
-        };
         let most = usize::try_from(self.plan.max_concurrent.max(1)).unwrap_or(1);
-        let mut room = most.saturating_sub(self.members.iter().filter(active).count());
-        // A worktree that is being made is made, though nobody may be started in it.
-        for member in self.members {
-            if phase(member) == Some(Phase::Provisioning) {
-                let create = NextStep::Create(member.id.clone());
-                match self.facts.cancelled {
-                    true => self.try_step(answer, member, create),
-                    false => self.step(answer, member, create),
-                }
-                // One that cannot be made keeps nobody else from beginning.
-                if self.given_up(member, StepKind::Create).is_none() {
-                    room = room.saturating_sub(1);
-                }
-            }
-        }
+        let active = self
+            .members
+            .iter()
+            .filter(|member| self.is_active(member))
+            .count();
+        let mut room = most.saturating_sub(active);
+        self.finish_worktrees(&mut room, answer);
         if self.facts.cancelled {
             return;
         }
@@ -530,30 +517,60 @@ impl CoordinatorInput<'_> {
             Some(Purse::Workflow) => return,
             None => {}
         }
-        let mut gap = self.gap();
         let mut taken = self.occupied(standings);
+        // Those that have their worktree first: they hold a place already.
+        let (ready, unmade): (Vec<usize>, Vec<usize>) = open
+            .into_iter()
+            .partition(|n| self.phase(&self.members[*n]) == Some(Phase::Ready));
+        self.begin_agents(&ready, &mut room, &mut taken, answer);
+        self.begin_worktrees(&unmade, &mut room, &mut taken, answer);
+    }
+
+    fn phase(&self, member: &PlanMember) -> Option<Phase> {
+        self.own(member).map(|unit| unit.state)
+    }
+
+    fn is_active(&self, member: &PlanMember) -> bool {
+        matches!(self.phase(member), Some(Phase::Dispatched | Phase::Running))
+            || member.seen == AgentStatus::Running
+    }
+
+    /// A worktree that is being made is made, though nobody may be started in it.
+    fn finish_worktrees(&self, room: &mut usize, answer: &mut Collected) {
+        for member in self.members {
+            if self.phase(member) != Some(Phase::Provisioning) {
+                continue;
+            }
+            let create = NextStep::Create(member.id.clone());
+            match self.facts.cancelled {
+                true => self.try_step(answer, member, create),
+                false => self.step(answer, member, create),
+            }
+            // One that cannot be made keeps nobody else from beginning.
+            if self.given_up(member, StepKind::Create).is_none() {
+                *room = room.saturating_sub(1);
+            }
+        }
+    }
+
+    /// Starts agents in worktrees that are ready for one.
+    fn begin_agents(
+        &self,
+        ready: &[usize],
+        room: &mut usize,
+        taken: &mut Vec<Occupied>,
+        answer: &mut Collected,
+    ) {
+        let mut gap = self.gap();
         // Accounts on which somebody is started in this very answer.
         let mut used: Vec<AccountId> = Vec::new();
-        // Those that have their worktree first: they hold a place already.
-        let ready = open
-            .iter()
-            .filter(|n| phase(&self.members[**n]) == Some(Phase::Ready));
         for n in ready {
-            if room == 0 {
+            if *room == 0 {
                 return;
             }
             let member = &self.members[*n];
             let account = self.account_id(*n);
-            // It holds no place: those of other accounts go on.
-            if let (Some(until), Some(account)) = (self.parked(*n), &account) {
-                answer.wait(Some(until), Awaited::Parked(account.clone()));
-                continue;
-            }
-            if let Some(at) = self.trouble_due(member, StepKind::Dispatch) {
-                answer.wait(Some(at), Awaited::Again(member.id.clone()));
-                continue;
-            }
-            if self.waits_for_another(*n, &taken, answer) {
+            if self.waits(*n, StepKind::Dispatch, taken, answer) {
                 continue;
             }
             let apart = match &account {
@@ -569,7 +586,7 @@ impl CoordinatorInput<'_> {
                 answer.wait(Some(until), Awaited::Stagger);
                 continue;
             }
-            room -= 1;
+            *room -= 1;
             taken.push(self.taking(*n));
             if let Some(until) = gap {
                 answer.wait(Some(until), Awaited::Stagger);
@@ -587,33 +604,44 @@ impl CoordinatorInput<'_> {
                 .filter(|ms| *ms > 0)
                 .map(|ms| self.now.plus_ms(ms));
         }
-        let unmade = open
-            .iter()
-            .filter(|n| phase(&self.members[**n]) != Some(Phase::Ready));
+    }
+
+    /// Makes worktrees for units that have none.
+    fn begin_worktrees(
+        &self,
+        unmade: &[usize],
+        room: &mut usize,
+        taken: &mut Vec<Occupied>,
+        answer: &mut Collected,
+    ) {
         for n in unmade {
-            if room == 0 {
+            if *room == 0 {
                 return;
             }
-            let member = &self.members[*n];
-            // Its worktree would only wait.
-            if let (Some(until), Some(account)) = (self.parked(*n), self.account_id(*n)) {
-                answer.wait(Some(until), Awaited::Parked(account));
+            if self.waits(*n, StepKind::Create, taken, answer) {
                 continue;
             }
-            if let Some(at) = self.trouble_due(member, StepKind::Create) {
-                answer.wait(Some(at), Awaited::Again(member.id.clone()));
-                continue;
-            }
-            if self.waits_for_another(*n, &taken, answer) {
-                continue;
-            }
-            room -= 1;
+            *room -= 1;
             taken.push(self.taking(*n));
-            answer.steps.push(NextStep::Create(member.id.clone()));
+            answer.steps.push(NextStep::Create(self.members[*n].id.clone()));
         }
     }
 
-    /// Somebody is in its way.
+    /// Whether a unit waits for its account, for another try or for another unit. It takes no room meanwhile.
+    fn waits(&self, n: usize, step: StepKind, taken: &[Occupied], answer: &mut Collected) -> bool {
+        let member = &self.members[n];
+        if let (Some(until), Some(account)) = (self.parked(n), self.account_id(n)) {
+            answer.wait(Some(until), Awaited::Parked(account));
+            return true;
+        }
+        if let Some(at) = self.trouble_due(member, step) {
+            answer.wait(Some(at), Awaited::Again(member.id.clone()));
+            return true;
+        }
+        self.waits_for_another(n, taken, answer)
+    }
+
+    /// Whether another unit or a lock is in its way.
     fn waits_for_another(&self, n: usize, taken: &[Occupied], answer: &mut Collected) -> bool {
         let Some(hit) = self.collision(n, taken) else {
             return false;

@@ -422,7 +422,7 @@ fn g9_at_the_cap_nothing_begins_and_above_the_margin_what_runs_is_stopped() {
     let mut told = members.clone();
     told[0].stopping = true;
     assert!(waits(&ask(&plan, &told, &spent(12), &limits, 0)));
-    // What never began never will.
+    // A unit that never began never will.
     let members = [at("a", Phase::Merged), member("b")];
     let mut gone = members.clone();
     if let Some(unit) = &mut gone[0].unit {
@@ -777,7 +777,7 @@ fn g15_of_two_in_each_others_way_one_begins_and_keeps_no_room_from_others() {
             "{told:?}"
         );
     }
-    // What failed for good is in nobody's way; what is tried again is.
+    // A unit that failed for good blocks no other; one that is retried does.
     let members = [
         failed("a", failure_reason::USAGE),
         member("b"),

@@ -1,11 +1,11 @@
-//! Activities and their tasks: leases inside leases, the changelog, and lock files that others wrote.
+//! Activities and their tasks: leases inside leases, the changelog, and lock files of other programs.
 //!
 //! What must hold:
 //!
-//! - a task inside an activity that somebody holds is that one's alone, and its lease ends with the activity's;
-//! - an activity is not given away while somebody else works on a task of it;
+//! - a task inside an activity that an agent holds is that agent's alone, and its lease ends with the activity's;
+//! - an activity is not granted while another agent works on a task of it;
 //! - a lock file that a program without `jit` wrote is a lease like any other, as long as it is there; where both came
-//!   at once, the one that is in the log counts.
+//!   at once, the one in the log counts.
 
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -69,7 +69,7 @@ pub(crate) fn require_no_rival_inside(
     }
 }
 
-/// Somebody else's lease around an issue or inside of it: nobody but that one changes it meanwhile.
+/// A lease of another holder around an issue or inside of it: only that holder may change the issue meanwhile.
 pub(crate) fn rival(draft: &mut Draft<'_>, issue: &Issue, cx: &Context) -> Result<Option<Lease>, Stop> {
     let mut leases = leases_inside(draft, issue, cx)?;
     leases.extend(lease_above(draft, issue, cx)?);
@@ -217,7 +217,7 @@ fn follow(
         note: Some(LOCK_FILE_NOTE.to_owned()),
     };
     if is_over {
-        // Nobody took notice while it lasted: whoever takes the activity now takes it over.
+        // The lock file expired before jit read it: the next holder of the activity takes it over.
         draft.emit(Event::Acquired {
             lease: lease.clone(),
             regranted: false,
@@ -257,7 +257,7 @@ fn follow(
     Ok(granted)
 }
 
-/// What an entry of the changelog says about an issue.
+/// The entry of the changelog about an issue.
 pub(crate) fn work(action: ChangelogAction, issue: &Issue, details: Option<String>) -> Event {
     let (activity_id, task_id) = if issue.kind == TASK {
         (issue.parent.clone(), Some(issue.id.clone()))

@@ -14,7 +14,7 @@ use crate::model::issue::Issue;
 use crate::model::lease::{self, Lease, LeaseEnd, Resource, is_from_file};
 use crate::model::refusal::{Code, Refusal};
 
-/// What was asked for about a lease that may be granted.
+/// The terms that were asked for with a lease.
 #[derive(Debug, Clone)]
 pub(crate) struct Terms {
     pub ttl_secs: Option<u64>,
@@ -67,7 +67,7 @@ pub(crate) fn acquire(
     Ok(Decision::Done)
 }
 
-/// What is done or rejected is not worked on.
+/// Refuses an issue that is done or rejected.
 pub(crate) fn require_open(issue: &Issue) -> Result<(), Refusal> {
     if issue.state.is_closed() {
         return Err(
@@ -83,8 +83,8 @@ struct FoundLease {
     ended: Option<state::Ended>,
 }
 
-/// What `target` names now, and what it named last. A lease whose time is over is ended on the way, so that the answer
-/// does not depend on whether somebody had noticed before.
+/// Finds the lease that `target` names now, and the one it named last. An expired lease is ended on the way, so that the
+/// answer does not depend on whether an earlier command had recorded it.
 fn find(draft: &mut Draft<'_>, target: &Target, cx: &Context) -> Result<FoundLease, Stop> {
     let resource = match target {
         Target::Issue(text) => Resource::Issue(state::resolve(draft.state(), text)?.id).key(),
@@ -297,7 +297,7 @@ pub(crate) fn transfer(
     }
     let (worktree_id, branch) = match stays {
         false => (worktree.clone(), branch.clone()),
-        // What a lock file stands for is in no worktree.
+        // A lease from a lock file is in no worktree.
         true if is_from_file(&lease) => (cx.actor.worktree_id.clone(), cx.branch.clone()),
         true => {
             let branch = branch.clone().or_else(|| lease.branch.clone());

@@ -1,4 +1,4 @@
-//! What can be asked for, and what comes back.
+//! Commands, their replies, and the context they are decided in.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -104,7 +104,7 @@ pub enum Command {
         /// The digest of what the gate is.
         definition: Option<String>,
     },
-    /// What was found in a tree or in a file from elsewhere: what is new in it is brought in.
+    /// Issues that were found in a tree or in a file from elsewhere: everything new in them is recorded.
     JoinIssues(Vec<FoundIssue>),
     /// Locks on files: all of them or none.
     LockFiles {
@@ -145,7 +145,7 @@ pub enum Command {
     /// To be the one coordinator of a workflow, or to stay it.
     LeadWorkflow {
         workflow: WorkflowId,
-        /// Whoever led it before is known to be dead.
+        /// The coordinator that led it before is known to be dead.
         vacant: bool,
     },
     /// Leads it no longer; it can be resumed.
@@ -169,7 +169,7 @@ pub enum Command {
     UnparkAccount {
         account: AccountId,
     },
-    /// Who is in whose way now.
+    /// Pairs of units that would conflict now.
     NoteConflicts(Box<Seen>),
     StartSession(Box<Session>),
     EndSession {
@@ -186,7 +186,7 @@ pub enum Command {
     },
 }
 
-/// What the lock file of an activity says.
+/// The content of an activity's lock file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockFile {
     pub activity: IssueId,
@@ -197,7 +197,7 @@ pub struct LockFile {
     pub task: Option<(IssueId, Wall, Wall)>,
 }
 
-/// What is to be different about an issue. `None` leaves a thing as it is.
+/// A change of an issue. `None` leaves a field as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IssueChange {
     pub title: Option<String>,
@@ -255,7 +255,7 @@ impl Command {
                     ..new.clone()
                 }
             ),
-            // Who waits in front, and where the session is kept, is not what was asked for.
+            // The queue and the place of the session are not part of the request.
             Self::LockFiles { wants, .. } => format!("lock {wants:?}"),
             Self::StartSession(session) => format!(
                 "session {:?}",
@@ -273,7 +273,7 @@ impl Command {
     }
 }
 
-/// What a command answers.
+/// The reply to a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandReply {
     Lease {

@@ -1,4 +1,14 @@
-//! Decides which changes of conflicts the log records.
+//! Decides which changes of conflicts the log records (H8).
+//!
+//! What must hold:
+//!
+//! - one event for each change: two units come to conflict, conflict in other paths, or do not conflict any more.
+//!   However many watchers report the same, the log records it once;
+//! - a new conflict is recorded at once. Other paths are recorded once a minute, and the end not within seconds of the last
+//!   record of the same pair: work on a file changes them with each save;
+//! - when a target is gone, all of its conflicts end;
+//! - a conflict with a worktree that cannot be read just now does not end;
+//! - the number of recorded pairs and paths is bounded.
 
 use crate::decide::command::CommandReply;
 use crate::decide::draft::{Decision, Draft};

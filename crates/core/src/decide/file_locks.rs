@@ -1,4 +1,13 @@
-//! Decisions about locks on files.
+//! Decisions about locks on files: leases on patterns of paths (F2 to F6).
+//!
+//! What must hold, whatever the order of commands:
+//!
+//! - of two live locks that overlap in a place where both count, either both are shared or both have one holder;
+//! - a request is granted whole or not at all;
+//! - waiters are served in the order of arrival: a request yields to every earlier waiter that wants some of the same,
+//!   as long as that waiter lives. The caller finds out whether it lives, because that takes a look at the system;
+//!   a dead process stays dead, so the caller's answer is still true in the decision;
+//! - no agent holds a file longer than the limit of its scope without releasing it in between.
 
 use crate::decide::command::{CommandReply, Context};
 use crate::decide::draft::{Decision, Draft};
@@ -108,7 +117,7 @@ pub fn ahead(
     Ok(found)
 }
 
-/// What a caller holds of files, in its worktree.
+/// File locks that an actor holds in its worktree.
 pub fn held_by(table: &dyn Table, actor: &Actor) -> Read<Vec<Lease>> {
     let mut held = state::leases_of(table, &actor.agent_id)?;
     held.retain(|lease| lease.held_by(actor) && lease.resource.file().is_some());

@@ -47,8 +47,8 @@ pub(crate) fn live(draft: &mut Draft<'_>, resource_key: &str, cx: &Context) -> R
     Ok(None)
 }
 
-/// Whoever notices that a deadline has passed records it. Comes last in a command, so that a refusal writes nothing.
-/// Returns how many there were.
+/// Records the end of expired leases, and returns how many there were. Every command does so, as its last step: a refusal
+/// writes nothing.
 pub(crate) fn clear_expired(draft: &mut Draft<'_>, cx: &Context) -> Result<usize, Stop> {
     let expired = state::expired(draft.state(), &cx.now, EVICTIONS_A_COMMAND)?;
     let many = expired.len();

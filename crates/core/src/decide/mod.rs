@@ -1,12 +1,13 @@
-//! The one place where it is decided who gets what.
+//! The one place where decisions are made. [`decide`] looks at the state and either emits events or refuses.
 //!
-//! `decide` looks at the state and either emits events or refuses. What must hold, whatever the order of commands:
+//! `command` has the requests and replies, `draft` the events in the making, `leases` the verbs that all leases share; then there
+//! is one file a noun. What must hold, whatever the order of commands:
 //!
-//! - at most one live lease a resource: a grant happens only where there is none, or in the same breath as the end of
+//! - at most one live lease a resource: a grant happens only where there is none, or in the same transaction as the end of
 //!   the old one;
 //! - a lease changes hands only by its holder's will, by its deadline, or by an eviction with a name and a reason;
 //! - of two grants on one resource the later has the higher token;
-//! - an answer that changes nothing writes nothing;
+//! - a decision that changes nothing writes nothing;
 //! - a parent's end is its children's end, in the same transaction.
 
 pub mod accounts;

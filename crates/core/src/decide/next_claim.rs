@@ -1,4 +1,4 @@
-//! What is taken next, and by whom.
+//! Picks the best issue that is ready and acquires it, in one decision.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(crate) fn acquire_next(
     terms: Terms,
     cx: &Context,
 ) -> Result<Decision, Stop> {
-    // What nobody holds any more is offered again, all of it.
+    // Issues with expired leases are offered again, all of them.
     while clear_expired(draft, cx)? > 0 {}
     let wanted = |issue: &Issue| {
         label.is_none_or(|label| issue.labels.iter().any(|l| l == label))

@@ -1,4 +1,6 @@
 //! Decisions about sessions: start, end and prune.
+//!
+//! Ending a session releases its file locks in the same transaction. Its other leases end by their own rules.
 
 use crate::decide::command::{CommandReply, Context};
 use crate::decide::draft::{Decision, Draft};

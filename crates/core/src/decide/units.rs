@@ -1,4 +1,15 @@
-//! Decisions about units: make one, and move it along its table.
+//! Decisions about units: create one, and move it along its table ([`crate::model::unit::TRANSITIONS`]).
+//!
+//! What must hold:
+//!
+//! - two units that are not at their end never share a name, a path or a branch;
+//! - a unit for an issue holds that issue: the claim is acquired with the unit and moves into its worktree with it, to the
+//!   agent when one is started, and back when that ends;
+//! - attempts are counted and never used twice, not even by a later unit of the same name: each is one agent, once;
+//! - no agent is started on an account that is parked, unless the caller insists;
+//! - an agent whose account was refused parks that account with its end, and its unit goes on later without using up a retry;
+//! - retries are bounded, but not those of a person who committed something since the last failure; a unit that failed for
+//!   another reason than a conflict is not merged again without a retry.
 
 use crate::decide::accounts;
 use crate::decide::claims::{Terms, acquire};
@@ -11,6 +22,7 @@ use crate::log::stop::Stop;
 use crate::log::table::{Read, Table};
 use crate::model::account::{self, Hit};
 use crate::model::cost::Tokens;
+use crate::model::failure_reason::CONFLICT;
 use crate::model::ids::UnitId;
 use crate::model::lease::{Lease, Resource};
 use crate::model::refusal::{Code, Refusal};
@@ -158,17 +170,7 @@ pub fn advance(
 ) -> Result<Decision, Stop> {
     let before = require(draft.state(), id)?;
     let Some(edge) = step(before.state, input) else {
-        let message = format!("{id} is {}: {}", before.state, why_not(before.state, input));
-        let refusal = Refusal::new(Code::BadTransition, message);
-        let refusal = match (before.state, input) {
-            (Phase::Dispatched | Phase::Running, UnitInput::Abandon) => {
-                refusal.help(format!("jit worktree stop {id}"))
-            }
-            (Phase::Provisioning, _) => refusal.help(format!("jit worktree retry {id}")),
-            (Phase::Merging, _) => refusal.help(format!("jit worktree merge {id}")),
-            _ => refusal,
-        };
-        return Err(refusal.help(format!("jit worktree status {id}")).into());
+        return Err(no_such_edge(&before, input).into());
     };
     if let Some(path) = &facts.worktree_path {
         let all = state::units(draft.state())?;
@@ -179,76 +181,14 @@ pub fn advance(
             return Err(taken(&format!("the path {path}"), other).into());
         }
     }
-    let reason = before.error.as_ref().map(|error| error.reason.as_str());
-    if edge.input == UnitInput::BeginMerge && edge.from == Phase::Failed && reason != Some("merge_conflict") {
-        let refusal = Refusal::new(
-            Code::BadTransition,
-            format!(
-                "{id} failed ({}): mend it and try again first",
-                reason.unwrap_or("unknown")
-            ),
-        );
-        return Err(before.after_failure().iter().fold(refusal, Refusal::help).into());
-    }
-    if edge.input == UnitInput::RetryDispatch
-        && !before.may_be_retried()
-        && !before.is_mended(facts.tip.as_deref(), facts.onto.as_deref())
-    {
-        let since = match (before.is_by_hand(), &before.failed_onto) {
-            (true, Some(_)) => format!(
-                ", and nothing was committed in it or on {} since",
-                before.goes_to()
-            ),
-            (true, None) => ", and nothing was committed in it since".to_owned(),
-            (false, _) => String::new(),
-        };
-        let refusal = Refusal::new(
-            Code::NotAllowed,
-            format!("{id} was tried {} times already{since}", before.retry_count + 1),
-        );
-        return Err(before.after_failure().iter().fold(refusal, Refusal::help).into());
-    }
-    if edge.input == UnitInput::DispatchInstance
-        && let Some(id) = &before.workflow
-        && let Some(_) =
-            state::workflow(draft.state(), id)?.filter(|workflow| workflow.cancelling && !workflow.is_over())
-    {
-        return Err(Refusal::new(
-            Code::NotAllowed,
-            format!(
-                "{} is part of the workflow {id}, which is being cancelled",
-                before.id
-            ),
-        )
-        .help(format!("jit workflow status {id}"))
-        .into());
-    }
-    if edge.input == UnitInput::DispatchInstance
-        && !facts.despite_parked
-        && let Some(account) = &facts.account
-        && let Some(known) = state::account(draft.state(), account)?
-        && let Some(until) = known.parked(cx.now.wall)
-    {
-        let force = format!("jit worktree dispatch {id} --force");
-        return Err(account::refusal(&known, until, cx.now.wall, force).into());
-    }
-    let unit = moved(before, edge, facts, cx.now.wall);
-    if input == UnitInput::ProvisioningComplete {
-        follow(draft, &unit, cx)?;
-    }
-    match input {
-        UnitInput::DispatchInstance => hand_over(draft, &unit, cx)?,
-        UnitInput::SpawnFailed
-        | UnitInput::InstanceCompleted
-        | UnitInput::InstanceTimeout
-        | UnitInput::InstanceFailed => {
-            take_back(draft, &unit, cx)?;
-        }
+    match edge.input {
+        UnitInput::BeginMerge => require_mended(&before)?,
+        UnitInput::RetryDispatch => require_retry(&before, facts)?,
+        UnitInput::DispatchInstance => require_dispatch(draft.state(), &before, facts, cx)?,
         _ => {}
     }
-    if unit.is_over() || input == UnitInput::Abandon {
-        give_back(draft, &unit, cx)?;
-    }
+    let unit = moved(before, edge, facts, cx.now.wall);
+    move_claim(draft, &unit, input, cx)?;
     if let (true, Some(refused), Some(account)) = (was_refused(&unit), &facts.refused, &unit.account) {
         let hit = Hit {
             account: account.clone(),
@@ -270,6 +210,103 @@ pub fn advance(
     })?;
     clear_expired(draft, cx)?;
     Ok(Decision::Done)
+}
+
+fn no_such_edge(unit: &Unit, input: UnitInput) -> Refusal {
+    let id = &unit.id;
+    let message = format!("{id} is {}: {}", unit.state, why_not(unit.state, input));
+    let refusal = Refusal::new(Code::BadTransition, message);
+    let refusal = match (unit.state, input) {
+        (Phase::Dispatched | Phase::Running, UnitInput::Abandon) => {
+            refusal.help(format!("jit worktree stop {id}"))
+        }
+        (Phase::Provisioning, _) => refusal.help(format!("jit worktree retry {id}")),
+        (Phase::Merging, _) => refusal.help(format!("jit worktree merge {id}")),
+        _ => refusal,
+    };
+    refusal.help(format!("jit worktree status {id}"))
+}
+
+/// A unit that failed merges again only when a conflict was the reason; every other failure needs a retry first.
+fn require_mended(unit: &Unit) -> Result<(), Refusal> {
+    let reason = unit.error.as_ref().map(|error| error.reason.as_str());
+    if unit.state != Phase::Failed || reason == Some(CONFLICT) {
+        return Ok(());
+    }
+    let refusal = Refusal::new(
+        Code::BadTransition,
+        format!(
+            "{} failed ({}): mend it and try again first",
+            unit.id,
+            reason.unwrap_or("unknown")
+        ),
+    );
+    Err(unit.after_failure().iter().fold(refusal, Refusal::help))
+}
+
+/// Retries are bounded, but not those of a person who committed something since the last failure.
+fn require_retry(unit: &Unit, facts: &Facts) -> Result<(), Refusal> {
+    if unit.may_be_retried() || unit.is_mended(facts.tip.as_deref(), facts.onto.as_deref()) {
+        return Ok(());
+    }
+    let since = match (unit.is_by_hand(), &unit.failed_onto) {
+        (true, Some(_)) => format!(", and nothing was committed in it or on {} since", unit.goes_to()),
+        (true, None) => ", and nothing was committed in it since".to_owned(),
+        (false, _) => String::new(),
+    };
+    let refusal = Refusal::new(
+        Code::NotAllowed,
+        format!(
+            "{} was tried {} times already{since}",
+            unit.id,
+            unit.retry_count + 1
+        ),
+    );
+    Err(unit.after_failure().iter().fold(refusal, Refusal::help))
+}
+
+/// No agent is started in a workflow that is being cancelled, nor on an account that is parked, unless the caller insists.
+fn require_dispatch(table: &dyn Table, unit: &Unit, facts: &Facts, cx: &Context) -> Result<(), Stop> {
+    if let Some(id) = &unit.workflow
+        && let Some(_) =
+            state::workflow(table, id)?.filter(|workflow| workflow.cancelling && !workflow.is_over())
+    {
+        return Err(Refusal::new(
+            Code::NotAllowed,
+            format!(
+                "{} is part of the workflow {id}, which is being cancelled",
+                unit.id
+            ),
+        )
+        .help(format!("jit workflow status {id}"))
+        .into());
+    }
+    if !facts.despite_parked
+        && let Some(account) = &facts.account
+        && let Some(known) = state::account(table, account)?
+        && let Some(until) = known.parked(cx.now.wall)
+    {
+        let force = format!("jit worktree dispatch {} --force", unit.id);
+        return Err(account::refusal(&known, until, cx.now.wall, force).into());
+    }
+    Ok(())
+}
+
+/// The claim on a unit's issue goes along with the unit.
+fn move_claim(draft: &mut Draft<'_>, unit: &Unit, input: UnitInput, cx: &Context) -> Result<(), Stop> {
+    match input {
+        UnitInput::ProvisioningComplete => follow(draft, unit, cx)?,
+        UnitInput::DispatchInstance => hand_over(draft, unit, cx)?,
+        UnitInput::SpawnFailed
+        | UnitInput::InstanceCompleted
+        | UnitInput::InstanceTimeout
+        | UnitInput::InstanceFailed => take_back(draft, unit, cx)?,
+        _ => {}
+    }
+    if unit.is_over() || input == UnitInput::Abandon {
+        give_back(draft, unit, cx)?;
+    }
+    Ok(())
 }
 
 /// One agent goes and another comes, in one transaction: nobody sees the unit without one, nor its claim. It is not a try
@@ -328,7 +365,7 @@ fn hand_over(draft: &mut Draft<'_>, unit: &Unit, cx: &Context) -> Result<(), Sto
         };
         acquire(draft, &issue, terms, cx)?;
     }
-    // Whoever asked for it is not necessarily whoever made the unit, but holds the claim by now.
+    // The caller is not necessarily the creator of the unit, but holds the claim by now.
     let key = Resource::Issue(issue.clone()).key();
     if let Some(mut lease) = state::lease_on(draft.state(), &key)? {
         lease.on_behalf_of = Some(unit.created_by.clone());

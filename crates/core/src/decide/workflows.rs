@@ -1,4 +1,10 @@
-//! Decisions about workflows: begin, lead, cancel and end one.
+//! Decisions about workflows: start, lead, cancel, end and reopen one.
+//!
+//! What must hold:
+//!
+//! - at most one coordinator leads a workflow: leadership is a lease, acquired by another only when it has expired or its
+//!   holder is known to be dead;
+//! - a workflow that has ended is not led again, unless it is reopened because there is more that can be done.
 
 use crate::decide::command::{CommandReply, Context};
 use crate::decide::draft::{Decision, Draft};

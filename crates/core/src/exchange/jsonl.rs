@@ -15,9 +15,9 @@ pub fn jsonl(bytes: &[u8]) -> Parsed {
 }
 
 fn issue(record: &mut Record<'_>) -> Result<ForeignIssue, String> {
-    // What we exported ourselves comes back the same.
+    // Our own export is imported unchanged.
     record.is_own = record.has("pivot");
-    // What `jit issue show --json` says beside.
+    // Fields that only `jit issue show --json` has.
     record.pass_over(&["revision", "lives_in", "resume_from", "schema_version"]);
     let title = record.text("title").ok_or("the record has no title")?;
     let key = record

@@ -67,11 +67,11 @@ pub struct ForeignIssue {
     pub created_at: Option<Wall>,
     pub created_by: Option<String>,
     pub updated_at: Option<Wall>,
-    /// Nobody is to begin with it before.
+    /// The work is not to begin before.
     pub deferred: Option<Wall>,
     /// Fields of `issue.json` that this program does not know; of ours alone.
     pub others: BTreeMap<String, serde_json::Value>,
-    /// What could not be taken over as it was.
+    /// Values that could not be imported as they were.
     pub warnings: Vec<String>,
 }
 
@@ -134,7 +134,7 @@ impl ForeignIssue {
         issue
     }
 
-    /// What does not fit into the title begins the description.
+    /// The part that does not fit into the title begins the description.
     fn set_title(&mut self, title: &str) {
         const MORE: &str = "…";
         let whole = title;
@@ -348,11 +348,11 @@ fn plain(name: &str) -> String {
     letters.to_lowercase()
 }
 
-/// What other trackers call a state. `None`: a word of their own.
+/// The state that another tracker's word stands for. `None`: a word of its own.
 fn state(name: &str) -> Option<IssueState> {
     Some(match plain(name).as_str() {
         "backlog" | "deferred" | "draft" | "icebox" | "later" => IssueState::Backlog,
-        // Nobody holds a claim on it here, whoever worked on it there; and blocked is no state here.
+        // No agent holds a claim on it here, even if it was in progress there; and blocked is no state here.
         "open" | "ready" | "todo" | "new" | "inprogress" | "doing" | "started" | "blocked" | "hooked"
         | "pinned" | "reopened" | "inreview" | "review" => IssueState::Ready,
         "gated" => IssueState::Gated,
@@ -363,7 +363,7 @@ fn state(name: &str) -> Option<IssueState> {
     })
 }
 
-/// What other trackers call a priority.
+/// The priority that another tracker's word stands for.
 fn priority(name: &str) -> Option<Priority> {
     Some(match name.trim().to_lowercase().as_str() {
         "0" | "p0" | "critical" | "urgent" | "highest" | "blocker" => Priority::Critical,

@@ -1,4 +1,4 @@
-//! What is to be made of issues from elsewhere: which are new here, what they are called, and what they refer to.
+//! Plans an import: which issues are new here, the ids they get, and the issues they refer to.
 //!
 //! What must hold:
 //! - planning the same file again finds every issue of it here and brings in nothing;
@@ -171,7 +171,7 @@ fn name(source: &str, key: &str, taken: &mut HashSet<String>) -> IssueId {
     }
 }
 
-/// What is new here has passed no gate: for whom agents' rules hold, it is not done before it has.
+/// A new issue has passed no gate here: where the rules for agents apply, it is not done before it has.
 fn hold_back(entry: &mut Entry<'_>, errand: Errand<'_>, warnings: &mut Vec<String>) {
     if entry.state != issue::IssueState::Done || !issues::is_bound(errand.policy, errand.by) {
         return;
@@ -404,7 +404,7 @@ fn break_cycles(entries: &mut [Entry<'_>], table: &dyn Table, warnings: &mut Vec
 
 fn brought(entry: &Entry<'_>, errand: Errand<'_>) -> ImportedIssue {
     let from = entry.from;
-    // What claims to come from the future would win every merge until then.
+    // A time in the future would win every merge until then.
     let past = |at: Option<Wall>| at.map(|at| at.min(errand.now));
     let created_at = past(from.created_at)
         .or(past(from.updated_at))
@@ -468,7 +468,7 @@ fn brought(entry: &Entry<'_>, errand: Errand<'_>) -> ImportedIssue {
             sheet,
             edited: Vec::new(),
             edited_others: Vec::new(),
-            // Somebody asked for it by a command.
+            // The import was asked for by a command.
             by_hand: Vec::new(),
             unstamped: true,
             written: None,

@@ -94,7 +94,7 @@ fn read_array(bytes: &[u8], parsed: &mut Parsed, one: &mut impl FnMut(&mut Parse
         counted = start;
         one(parsed, line, record.get());
     }
-    // What was read before the array broke is kept.
+    // Records before the broken end of the array are kept.
     if let Err(error) = end.and_then(|()| reader.end()) {
         parsed.problem(None, error.line(), format!("the array ends early: {error}"));
     }
@@ -193,7 +193,7 @@ impl<'a> Record<'a> {
         value
     }
 
-    /// What tells this record from others, wherever it stands in a file: all that it says.
+    /// Identifies this record by its content, wherever it stands in a file.
     pub fn digest(&self) -> String {
         let mut all = String::new();
         for (name, value) in &self.fields {
@@ -241,7 +241,7 @@ impl<'a> Record<'a> {
 
     pub fn time(&mut self, name: &str) -> Option<Wall> {
         let text = self.text(name).filter(|text| !text.is_empty())?;
-        // What Go and GitHub write for "never".
+        // Go and GitHub write this for "never".
         if text.starts_with("0001-01-01") {
             return None;
         }

@@ -9,7 +9,7 @@
 //! - `comments.jsonl`: one JSON object a line;
 //! - `description.md`: the long text, when there is one.
 //!
-//! What is read may have been written by anybody. A bad `issue.json` makes the folder unusable; a bad line elsewhere is
+//! Any program or person may have written these files. A bad `issue.json` makes the folder unusable; a bad line elsewhere is
 //! reported and passed over. A line of a set may be as short as `{"op":"add","value":"x"}`, for those who write it by hand.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,7 +76,7 @@ pub fn issue_json(issue: &Issue, sheet: &Sheet) -> Vec<u8> {
     let mut stamps = Map::new();
     for name in FIELDS {
         let value = field(issue, sheet.deleted, name);
-        // What never was is not worth a line; what is no more is.
+        // A value that never was is not written; one that was removed is.
         let never = value.is_null() || value == Value::Bool(false);
         if matches!(*name, "deleted" | "text") && never && !sheet.stamps.contains_key(*name) {
             continue;
@@ -114,7 +114,7 @@ const MOST_PROBLEMS: usize = 100;
 /// So many lines of one set are read.
 pub(crate) const MOST_LINES: usize = 10 * MAX_MEMBERS;
 
-/// What `jit issue show --json` has and this file has not, and what to do instead of writing it here.
+/// Fields of `jit issue show --json` that this file does not have, and the command that changes each.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("assignee", "jit claim acquire"),
     ("blocked_by", "jit dep add"),
@@ -179,8 +179,8 @@ pub fn render(fields: &Map<String, Value>, other: &dyn Fn(&str) -> Option<Value>
     out
 }
 
-/// What a file with conflict markers says outside of them, without the fields that are inside; `None` when that is not an
-/// issue either. git hands the result of one merge to another, as what both sides began with.
+/// The fields outside of the conflict markers of a file, without those inside; `None` when they are no issue either. git hands
+/// the result of one merge to another, as the ancestor of both sides.
 pub fn agreed(bytes: &[u8]) -> Option<Map<String, Value>> {
     let (mut rest, mut inside, mut open) = (String::new(), Vec::new(), 0_usize);
     for line in std::str::from_utf8(bytes).ok()?.lines() {
@@ -236,7 +236,7 @@ pub fn files(issue: &Issue, sheet: &Sheet, comments: &[Comment]) -> Vec<(&'stati
     files
 }
 
-/// What was found to be wrong, and where.
+/// A problem of a file, and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IssueFileProblem {
     pub file: &'static str,
@@ -255,7 +255,7 @@ pub struct IssueFolder {
     pub description: Option<Vec<u8>>,
 }
 
-/// What a folder says.
+/// The content of an issue's folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundIssue {
     pub issue: Issue,
@@ -344,7 +344,7 @@ impl FoundIssue {
         self.edited.is_empty() && self.edited_others.is_empty()
     }
 
-    /// What was seen before tells nothing new but in its sets, which are files of their own, and its text.
+    /// Forgets edits of a file that was read before: only its sets, which are files of their own, and its text may be new.
     pub fn forget_edits(&mut self) {
         self.edited.retain(|name| *name == "text");
         self.edited_others.clear();
@@ -456,7 +456,7 @@ pub fn problems(id: &IssueId, folder: &IssueFolder) -> Vec<IssueFileProblem> {
         Ok(found) => return found.problems,
         Err(problem) => problem,
     };
-    // What else there is to mend is told at once.
+    // Reports the other problems as well, so that all can be mended at once.
     let mut all = vec![first];
     let at = Wall::from_ms(0);
     set(LABELS, &folder.labels, at, &mut all);
@@ -483,29 +483,31 @@ fn line_of(file: &[u8], name: &str, last: bool) -> usize {
     found
 }
 
-/// Reads a folder that is called `id`.
-pub fn parse(id: &IssueId, folder: &IssueFolder) -> Result<FoundIssue, IssueFileProblem> {
-    let wrong = |line: usize, what: String| IssueFileProblem {
+fn wrong(line: usize, what: impl Into<String>) -> IssueFileProblem {
+    IssueFileProblem {
         file: ISSUE,
         line,
-        what,
-    };
-    let at = |name: &str| line_of(&folder.issue, name, false);
-    if folder.issue.is_empty() {
-        return Err(wrong(0, "it is missing or empty".into()));
+        what: what.into(),
     }
-    let file: IssueFile = serde_json::from_slice(&folder.issue).map_err(|e| {
-        let marker = folder
-            .issue
+}
+
+/// Reads `issue.json` of the folder that is called `id`, and refuses what no issue can be.
+fn read_issue_file(id: &IssueId, bytes: &[u8]) -> Result<IssueFile, IssueFileProblem> {
+    let at = |name: &str| line_of(bytes, name, false);
+    if bytes.is_empty() {
+        return Err(wrong(0, "it is missing or empty"));
+    }
+    let file: IssueFile = serde_json::from_slice(bytes).map_err(|e| {
+        let marker = bytes
             .split(|b| *b == b'\n')
             .position(|l| l.starts_with(b"<<<<<<<"));
         match marker {
-            Some(n) => wrong(n + 1, "an unresolved conflict of a merge".into()),
+            Some(n) => wrong(n + 1, "an unresolved conflict of a merge"),
             None => wrong(e.line(), e.to_string()),
         }
     })?;
     if file.schema_version.is_some_and(|version| version > 1) {
-        return Err(wrong(at("schema_version"), "a newer jit wrote it".into()));
+        return Err(wrong(at("schema_version"), "a newer jit wrote it"));
     }
     if file.id != *id {
         return Err(wrong(at("id"), format!("it says it is {}", file.id)));
@@ -527,73 +529,145 @@ pub fn parse(id: &IssueId, folder: &IssueFolder) -> Result<FoundIssue, IssueFile
             return Err(wrong(at(name), format!("{name} is too long")));
         }
     }
-    let mut others = file.others;
-    let mut problems = Vec::new();
-    let mut gates = file.gates;
-    gates.retain(|gate| {
+    Ok(file)
+}
+
+/// Takes out of `issue.json` what it may not say. Each is a problem, and none keeps the rest from being read.
+fn leave_out_bad_values(
+    file: &mut IssueFile,
+    bytes: &[u8],
+    problems: &mut Vec<IssueFileProblem>,
+) -> Result<(), IssueFileProblem> {
+    let at = |name: &str| line_of(bytes, name, false);
+    file.gates.retain(|gate| {
         let bad = check_gate(gate).err();
         problems.extend(bad.map(|why| {
-            let line = line_of(&folder.issue, "gates", false);
-            wrong(line, format!("{gate:.100?} is not the name of a gate: {why}"))
+            wrong(
+                at("gates"),
+                format!("{gate:.100?} is not the name of a gate: {why}"),
+            )
         }));
         bad.is_none()
     });
     for (name, command) in ELSEWHERE {
-        if others.remove(*name).is_some() {
+        if file.others.remove(*name).is_some() {
             let what = format!("{name} stands elsewhere, and is not read here: {command}");
             problems.push(wrong(at(name), what));
         }
     }
-    check_fields(&others, MERGED)
-        .map_err(|why| wrong(others.keys().map(|name| at(name)).min().unwrap_or(0), why))?;
-    strict_json::check(&folder.issue).map_err(|e| wrong(e.line(), e.to_string()))?;
-    let mut revision = file.revision;
-    if revision > MAX_REVISION {
+    check_fields(&file.others, MERGED)
+        .map_err(|why| wrong(file.others.keys().map(|name| at(name)).min().unwrap_or(0), why))?;
+    strict_json::check(bytes).map_err(|e| wrong(e.line(), e.to_string()))?;
+    if file.revision > MAX_REVISION {
         problems.push(wrong(
             at("revision"),
-            format!("no issue was changed {revision} times"),
+            format!("no issue was changed {} times", file.revision),
         ));
-        revision = one();
+        file.revision = one();
     }
-    let labels = set(LABELS, &folder.labels, file.created_at, &mut problems);
-    let deps = set(DEPS, &folder.deps, file.created_at, &mut problems);
-    let comments = comments(&folder.comments, &mut problems);
-    let (mut stamps, mut checks) = (BTreeMap::new(), BTreeMap::new());
-    for (name, stamp) in &file.stamps {
+    Ok(())
+}
+
+/// The stamps of an `issue.json`, taken apart: the time of each field, and the check on its value.
+struct ReadStamps {
+    times: BTreeMap<String, Wall>,
+    checks: BTreeMap<String, String>,
+}
+
+fn read_stamps(
+    written: &BTreeMap<String, String>,
+    bytes: &[u8],
+    problems: &mut Vec<IssueFileProblem>,
+) -> ReadStamps {
+    let (mut times, mut checks) = (BTreeMap::new(), BTreeMap::new());
+    for (name, stamp) in written {
         let parsed = stamp
             .split_once(' ')
             .and_then(|(at, check)| Some((at.parse::<Wall>().ok()?, check)));
         match parsed {
             Some((at, check)) => {
-                stamps.insert(name.clone(), at);
-                checks.insert(name.as_str(), check.to_owned());
+                times.insert(name.clone(), at);
+                checks.insert(name.clone(), check.to_owned());
             }
             None if problems.len() < MOST_PROBLEMS => {
                 // The stamps are the last thing in the file.
                 problems.push(wrong(
-                    line_of(&folder.issue, name, true),
+                    line_of(bytes, name, true),
                     format!("the stamp of {name:.100} is no time with a check: {stamp:.100?}"),
                 ));
             }
             None => {}
         }
     }
-    let depends_on = stamps::members(&deps)
-        .iter()
-        .filter_map(|id| id.parse().ok())
-        .collect();
-    // A file that is not there says nothing. Nor does an empty one: that is what a loss of power leaves of a new file.
-    let text_before = checks.get("text").filter(|mark| *mark != NO_TEXT).cloned();
-    let mut text = match folder.description.as_deref() {
-        None | Some([]) => text_before.clone(),
+    ReadStamps { times, checks }
+}
+
+impl ReadStamps {
+    /// Fields whose value is not the one that was stamped: edited by hand.
+    fn edited(&self, issue: &Issue, deleted: bool, text_before: &Option<String>) -> Vec<&'static str> {
+        let matches = |name: &str| match name {
+            "text" => issue.text == *text_before,
+            _ => self
+                .checks
+                .get(name)
+                .map_or(name == "deleted" && !deleted, |mark| {
+                    *mark == check(&field(issue, deleted, name))
+                }),
+        };
+        FIELDS.iter().copied().filter(|name| !matches(name)).collect()
+    }
+
+    /// The same for fields that this program does not know, also for those that are gone.
+    fn edited_others(&self, others: &BTreeMap<String, Value>) -> Vec<String> {
+        let gone = self.times.keys().filter(|name| is_gone(name, others));
+        let names = others.keys().chain(gone);
+        names
+            .filter(|name| {
+                let mark = check(others.get(*name).unwrap_or(&Value::Null));
+                self.checks.get(*name).is_none_or(|stamped| *stamped != mark)
+            })
+            .cloned()
+            .collect()
+    }
+}
+
+/// Whether a stamp is of a field that this program does not know and that is not there any more.
+fn is_gone(name: &str, others: &BTreeMap<String, Value>) -> bool {
+    is_other(name) && !others.contains_key(name)
+}
+
+/// The digest of the description. A file that is not there says nothing; nor does an empty one, which is what a loss of power
+/// leaves of a new file.
+fn read_text(
+    folder: &IssueFolder,
+    before: &Option<String>,
+    problems: &mut Vec<IssueFileProblem>,
+) -> Option<String> {
+    let text = match folder.description.as_deref() {
+        None | Some([]) => return before.clone(),
         Some(text) => Some(text_digest(text)),
     };
-    if text != text_before
-        && let Some(problem) = folder.description.as_deref().and_then(unmerged)
-    {
-        problems.push(problem);
-        text.clone_from(&text_before);
+    match folder.description.as_deref().and_then(unmerged) {
+        Some(problem) if text != *before => {
+            problems.push(problem);
+            before.clone()
+        }
+        _ => text,
     }
+}
+
+/// Reads a folder that is called `id`.
+pub fn parse(id: &IssueId, folder: &IssueFolder) -> Result<FoundIssue, IssueFileProblem> {
+    let mut file = read_issue_file(id, &folder.issue)?;
+    let mut problems = Vec::new();
+    leave_out_bad_values(&mut file, &folder.issue, &mut problems)?;
+    let labels = set(LABELS, &folder.labels, file.created_at, &mut problems);
+    let deps = set(DEPS, &folder.deps, file.created_at, &mut problems);
+    let comments = comments(&folder.comments, &mut problems);
+    let mut stamps = read_stamps(&file.stamps, &folder.issue, &mut problems);
+    let text_before = stamps.checks.get("text").filter(|mark| *mark != NO_TEXT).cloned();
+    let text = read_text(folder, &text_before, &mut problems);
+    let others = file.others;
     let issue = Issue {
         id: file.id,
         title: file.title,
@@ -602,8 +676,11 @@ pub fn parse(id: &IssueId, folder: &IssueFolder) -> Result<FoundIssue, IssueFile
         priority: file.priority,
         parent: file.parent,
         labels: stamps::members(&labels),
-        depends_on,
-        gates,
+        depends_on: stamps::members(&deps)
+            .iter()
+            .filter_map(|id| id.parse().ok())
+            .collect(),
+        gates: file.gates,
         actor: file.actor,
         blocked: file.blocked,
         pivot: file.pivot,
@@ -611,53 +688,40 @@ pub fn parse(id: &IssueId, folder: &IssueFolder) -> Result<FoundIssue, IssueFile
         created_by: file.created_by,
         // No field was changed later than the issue as a whole.
         updated_at: stamps
+            .times
             .values()
             .copied()
             .chain(file.updated_at)
             .fold(file.created_at, Wall::max),
-        revision,
+        revision: file.revision,
         lives_in: None,
         text,
     };
-    let gone = |name: &String| is_other(name) && !others.contains_key(name);
-    stamps.retain(|name, _| match name.strip_prefix(GATE) {
+    stamps.times.retain(|name, _| match name.strip_prefix(GATE) {
         Some(gate) => check_word(gate).is_ok(),
-        None => !gone(name) || check_word(name).is_ok(),
+        None => !is_gone(name, &others) || check_word(name).is_ok(),
     });
-    check_stamps(&stamps, &others).map_err(|why| wrong(at("stamps"), why))?;
-    let unstamped = checks.is_empty();
-    let mut edited = Vec::new();
-    for name in FIELDS.iter().filter(|_| !unstamped) {
-        let value = field(&issue, file.deleted, name);
-        let matches = match *name {
-            "text" => issue.text == text_before,
-            _ => checks
-                .get(name)
-                .map_or(*name == "deleted" && !file.deleted, |mark| *mark == check(&value)),
-        };
-        if !matches {
-            edited.push(*name);
-        }
-    }
-    let mut edited_others = Vec::new();
-    for name in others.keys().chain(stamps.keys().filter(|name| gone(name))) {
-        let mark = check(others.get(name).unwrap_or(&Value::Null));
-        if !unstamped && checks.get(name.as_str()).is_none_or(|stamped| *stamped != mark) {
-            edited_others.push(name.clone());
-        }
-    }
-    stamps.retain(|_, at| *at != issue.created_at);
-    let sheet = Sheet {
-        stamps,
-        labels,
-        deps,
-        deleted: file.deleted,
-        others,
+    check_stamps(&stamps.times, &others)
+        .map_err(|why| wrong(line_of(&folder.issue, "stamps", false), why))?;
+    let unstamped = stamps.checks.is_empty();
+    let (edited, edited_others) = match unstamped {
+        true => (Vec::new(), Vec::new()),
+        false => (
+            stamps.edited(&issue, file.deleted, &text_before),
+            stamps.edited_others(&others),
+        ),
     };
+    stamps.times.retain(|_, at| *at != issue.created_at);
     Ok(FoundIssue {
         digest: text_digest(&folder.issue),
         issue,
-        sheet,
+        sheet: Sheet {
+            stamps: stamps.times,
+            labels,
+            deps,
+            deleted: file.deleted,
+            others,
+        },
         comments,
         by_hand: match unstamped {
             true => FIELDS.to_vec(),
@@ -691,7 +755,7 @@ pub fn check_kept(issue: &Issue, sheet: &Sheet, before: Option<&Sheet>) -> Resul
         return Err(wrong(ISSUE, format!("an issue has at most {MAX_MEMBERS} gates")));
     }
     check_stamps(&sheet.stamps, &sheet.others).map_err(|why| wrong(ISSUE, why))?;
-    // What branches had together may be more than anybody may add.
+    // Two merged branches may have more fields together than a single edit may add.
     let is_more = before.is_some_and(|before| sheet.others.len() > before.others.len());
     let times = if is_more { 1 } else { MERGED };
     check_fields(&sheet.others, times).map_err(|why| wrong(ISSUE, why))?;

@@ -1,8 +1,11 @@
 //! Merging two copies of an issue: for git, given the version both came from, and for the replica, without it.
 //!
-//! [`merge`] is the merge driver for `issue.json`. Field by field: what only one side changed is taken, unless the other set
-//! it back to what it was, later than that; what both changed alike is taken once; lists are merged as sets; times and revisions go forward. What both changed differently is a
-//! conflict, shown as such and never guessed.
+//! [`merge`] is the merge driver for `issue.json`. It goes field by field:
+//!
+//! - a change of one side is taken, unless the other side set the field back later than that;
+//! - the same change of both sides is taken once;
+//! - lists are merged as sets; times and revisions go forward;
+//! - different changes of both sides are a conflict, shown as such and never guessed.
 //!
 //! [`join`] brings what a tree has into the replica. There the later stamp wins, field by field, sets are joined, and
 //! a field that was edited by hand counts as changed when its file was last written to: later than what the file knew of.
@@ -11,8 +14,8 @@
 //!
 //! Gates are merged one by one, by the stamp of each, in both: adding one takes no other away.
 //!
-//! A deletion is about the issue as it was then: whoever changed it later did not know of it, and their change brings the
-//! issue back, in both. A copy that nobody changed since stays deleted.
+//! A deletion is about the issue as it was then: the author of a later change did not know of it, and that change brings the
+//! issue back, in both. A copy without a later change stays deleted.
 //!
 //! Neither result depends on the order of merging, and joining one of its sides to the result of a merge changes nothing.
 
@@ -40,7 +43,7 @@ pub struct Merged {
     pub conflicts: Vec<FieldConflict>,
 }
 
-/// What `issue.json` says.
+/// The fields of `issue.json`.
 pub type Fields = Map<String, Value>;
 
 impl Merged {
@@ -113,7 +116,7 @@ pub fn merge(base: Option<&Fields>, ours: &Fields, theirs: &Fields) -> Merged {
                     ours: o.cloned().unwrap_or_default(),
                     theirs: t.cloned().unwrap_or_default(),
                 });
-                // What one side took away has to be seen too.
+                // A value that one side removed has to be shown too.
                 Some(o.cloned().unwrap_or_default())
             })
         };
@@ -173,7 +176,7 @@ impl<'a> Gates<'a> {
         (single, at, self.asked.contains(&gate))
     }
 
-    /// What both ask for, and the stamp of each gate that has one.
+    /// The gates of both sides, and the stamp of each gate that has one.
     fn joined(&self, other: &Self) -> (Vec<String>, BTreeMap<String, Wall>) {
         let of = |side: &Self| {
             side.asked
@@ -226,8 +229,8 @@ fn gate_stamps(ours: &Fields, theirs: &Fields, merged: &Fields) -> Fields {
         .collect()
 }
 
-/// What a side that was edited says about gates beside ours: an edit is as late as `at`. A gate that we know to have been
-/// asked for or taken away, and that is not in its stamps, was not there to be edited.
+/// The gates of a side that was edited by hand, beside ours: an edit is as late as `at`. A gate that we know to have been
+/// added or removed, and that is not in its stamps, was not there to be edited.
 fn edited_gates<'a>(ours: &Gates<'a>, theirs: &'a FoundIssue, at: Wall) -> Gates<'a> {
     let mut edited = Gates::of(&theirs.issue, &theirs.sheet);
     let all: BTreeSet<&str> = ours.asked.iter().chain(&edited.asked).copied().collect();
@@ -238,7 +241,7 @@ fn edited_gates<'a>(ours: &Gates<'a>, theirs: &'a FoundIssue, at: Wall) -> Gates
             edited.single.insert(gate, at);
         }
     }
-    // Of what it does not name it says nothing.
+    // It says nothing about gates that it does not name.
     edited.at = Wall::from_ms(0);
     edited
 }
@@ -286,7 +289,7 @@ fn settle_deletion(ours: &Fields, theirs: &Fields, merged: &mut Merged, stamps: 
 fn set_back_later(name: &str, base: Option<&Fields>, side: &Fields, other: &Fields) -> bool {
     let sound =
         |side: &Fields| FieldStamp::of(side, name).filter(|stamp| stamp.mark == check(&value(side, name)));
-    // What was not there has no stamp.
+    // A field that was not there has no stamp.
     let before = match base {
         Some(base) if value(base, name).is_null() && FieldStamp::of(base, name).is_none() => {
             Some(Wall::from_ms(0))
@@ -379,7 +382,7 @@ fn stamps(base: Option<&Fields>, ours: &Fields, theirs: &Fields, merged: &Merged
             // The text is a file of its own, which git merges.
             let b = base.and_then(|base| FieldStamp::of(base, name));
             match (o, t) {
-                // Who says nothing does not know of it.
+                // A side without a value does not know of the field.
                 (None, one) | (one, None) => one,
                 (o, t) if o == t || t == b => o,
                 (o, t) if o == b => t,
@@ -478,8 +481,8 @@ pub fn render(merged: &Merged) -> String {
     })
 }
 
-/// What comes of two copies of one issue; `None` when ours has it all. `now` is when edits by hand are taken to have
-/// happened, where nothing else is known.
+/// Joins two copies of one issue; `None` when the other has nothing new. `now` is the time of edits by hand where nothing
+/// else is known.
 pub fn join(ours: (&Issue, &Sheet), theirs: &FoundIssue, now: Wall) -> Option<(Issue, Sheet)> {
     let (mine, my_sheet) = ours;
     let (mut issue, mut sheet) = (mine.clone(), my_sheet.clone());
@@ -597,7 +600,7 @@ fn rank(value: &Value) -> (bool, String) {
 
 /// When their value of a field is taken to have been set, and whether it wins though ours is as late.
 fn changed_at(mine: &Issue, theirs: &FoundIssue, name: &str, o_at: Wall, now: Wall) -> (Wall, bool) {
-    // Whoever deletes by hand deletes all that there is.
+    // A deletion by hand deletes every field.
     let last = match name {
         "deleted" => mine.updated_at,
         _ => Wall::from_ms(0),

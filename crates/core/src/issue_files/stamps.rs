@@ -1,4 +1,4 @@
-//! What an issue's files say beyond its fields: when each field was last changed, and the history of its sets.
+//! Stamps: when each field of an issue was last changed, and the history of its sets.
 //!
 //! Two copies of an issue that went separate ways (two branches, two clones, a replica and a tree) are brought together
 //! without knowing where they parted:
@@ -32,7 +32,7 @@ pub const FIELDS: &[&str] = &[
     "title", "type", "state", "priority", "parent", "actor", "blocked", "pivot", "gates", "text", "deleted",
 ];
 
-/// What else `issue.json` has of every issue.
+/// The other fields that every `issue.json` has.
 const BESIDE: &[&str] = &[
     "schema_version",
     "id",

@@ -1,6 +1,6 @@
 //! JSON that is written as it was read: no key comes twice, and no number is rounded.
 //!
-//! What a reader would pass over in silence, one of two values or the last digits of a number, is refused instead.
+//! A reader would drop one of two values, or the last digits of a number, in silence. This one refuses them.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -12,7 +12,7 @@ use serde_json::Number;
 /// Beyond this, numbers are not kept to the digit.
 const LIMIT: f64 = 9_223_372_036_854_775_808.0;
 
-/// What is not kept as it is written, and where.
+/// A value that would not be kept as it is written, and its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Inexact {
@@ -91,7 +91,7 @@ fn is_kept(text: &str) -> bool {
     !number.is_f64() || is_small && worth(text) == worth(&number.to_string())
 }
 
-/// What a number is worth: its sign, its digits without zeros around them, and the power of ten of the last one.
+/// The value of a number: its sign, its digits without zeros around them, and the power of ten of the last one.
 fn worth(text: &str) -> (bool, String, i64) {
     let (sign, text) = match text.strip_prefix('-') {
         Some(text) => (true, text),

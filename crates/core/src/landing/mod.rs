@@ -1,4 +1,4 @@
-//! Rules of landing that need no git: the order of candidates, and how conflicts in a path are resolved.
+//! Rules of landing that need no git: the order of candidates, and the resolution of conflicts by path.
 
 pub mod order;
 pub mod path_rules;

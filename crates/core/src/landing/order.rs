@@ -21,7 +21,7 @@ use serde::Serialize;
 /// A day.
 pub const PATIENCE_MS: i64 = 86_400_000;
 
-/// What is to be known about a unit to give it its place.
+/// The facts about a unit that decide its place in the order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OrderCandidate {
     pub id: String,

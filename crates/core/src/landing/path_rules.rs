@@ -1,4 +1,4 @@
-//! What is done about a path that does not merge by itself (H4).
+//! Rules that resolve conflicts in paths (H4).
 //!
 //! Rules are tried from the first to the last, and the first whose pattern matches counts; where none does, a person
 //! decides. The rules of the configuration come before the shipped ones, but one stands before all: a conflict in
@@ -15,7 +15,7 @@ use std::fmt;
 
 use crate::model::glob::Pattern;
 
-/// What to do.
+/// The way a conflict in a path is resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resolution {
     /// A person decides.
@@ -27,7 +27,7 @@ pub enum Resolution {
     /// As the unit has it.
     Theirs,
     LatestStatus,
-    /// What this command makes of it.
+    /// The output of this command.
     Command(String),
 }
 
@@ -77,10 +77,10 @@ impl PathRule {
     }
 }
 
-/// What stands before every rule.
+/// Rules that precede every configured one.
 const ALWAYS: &[&str] = &["**/ORCHESTRATION.yaml = escalate"];
 
-/// What holds unless the configuration says otherwise.
+/// Rules that apply unless the configuration has others.
 pub const SHIPPED: &[&str] = &[
     "**/WORKTRACKER.md = latest-status",
     "**/agent-*-*.md = escalate",
@@ -213,7 +213,7 @@ const STATUS: &[&str] = &[
     "todo",
 ];
 
-/// What of a line is not a matter of status.
+/// The part of a line that is not about status.
 fn skeleton(line: &str) -> String {
     let mut plain = String::new();
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! Everything that can have happened. What is in the log has happened: these are facts, applied without question.
+//! Events: everything that can have happened. An event in the log is a fact, and is applied without question.
 
 use crate::issue_files::stamps::Sheet;
 use crate::model::account::{self, Account};
@@ -30,7 +30,7 @@ pub enum Event {
         /// It was taken only for the length of one change.
         brief: bool,
     },
-    /// The deadline had passed and somebody noticed.
+    /// The deadline had passed, and a command recorded it.
     AutoEvicted {
         lease: Lease,
     },
@@ -78,7 +78,7 @@ pub enum Event {
         gate: String,
         result: GateResult,
     },
-    /// Somebody waits for locks on files.
+    /// An agent waits for locks on files.
     Queued {
         ticket: Ticket,
     },
@@ -101,7 +101,7 @@ pub enum Event {
         did: account::AccountAction,
         account: Box<Account>,
     },
-    /// Two came into each other's way, or are not in it any more.
+    /// Two units came to conflict, or do not conflict any more.
     Conflict {
         did: conflict::ConflictAction,
         conflict: Box<Conflict>,
@@ -137,7 +137,7 @@ pub enum IssueAction {
     Created,
     Changed,
     Deleted,
-    /// What a tree had was brought in; the digest is that of the `issue.json` there.
+    /// The issue of a tree was joined; the digest is that of the `issue.json` there.
     Joined {
         digest: String,
     },
@@ -146,7 +146,7 @@ pub enum IssueAction {
 }
 
 crate::model::words::words! {
-    /// What the changelog records.
+    /// An action that the changelog records.
     ChangelogAction, "action", {
         WorkItemCreated = "work_item_created", ClaimedActivity = "claimed_activity", CompletedTask = "completed_task",
         CompletedActivity = "completed_activity", Blocked = "blocked", Unblocked = "unblocked",
@@ -215,7 +215,7 @@ impl Event {
         }
     }
 
-    /// What happened to a lease: a claim on an issue, a lock on files or the leadership of a workflow.
+    /// The kind of an event about a lease: a claim on an issue, a lock on files or the leadership of a workflow.
     fn lease_kind(&self) -> &'static str {
         let [claim, lock, lead] = match self {
             Self::Acquired { .. } => ["claim.acquired", "lock.acquired", "lead.acquired"],

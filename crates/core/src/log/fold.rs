@@ -113,7 +113,7 @@ fn end(table: &mut Overlay<'_>, resource: &Resource, how: LeaseEnd, at: Wall) ->
     drop_lease(table, &lease);
     count(table, resource, -1)?;
     if resource.file().is_some() {
-        // Nobody asks how a lock ended, and the state must not grow with every file that ever was one.
+        // The end of a file lock is never asked for, and the state must not grow with every file that was ever locked.
         table.remove(format!("l/{}", lease.lease_id));
         return Ok(());
     }
@@ -167,7 +167,7 @@ pub fn reanchor(table: &mut Overlay<'_>, boot: &BootId, ticks: u64, wall: Wall) 
         }
         put_lease(table, &lease);
     }
-    // Whoever waited is gone with the boot.
+    // Processes that waited ended with the last boot.
     for (key, _) in table.scan("W/", usize::MAX)? {
         table.remove(key);
     }
@@ -181,7 +181,7 @@ pub fn reanchor(table: &mut Overlay<'_>, boot: &BootId, ticks: u64, wall: Wall) 
     Ok(())
 }
 
-/// Applies one event. What is in the log has happened, so this never refuses.
+/// Applies one event. An event in the log has happened, so this never refuses.
 pub fn apply(table: &mut Overlay<'_>, stamped: &Stamped) -> Read<()> {
     match &stamped.event {
         Event::Acquired { lease, .. } | Event::Renewed { lease } | Event::Restored { lease } => {

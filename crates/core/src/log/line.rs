@@ -25,7 +25,9 @@ use crate::log::event::{
     ChangelogAction, Event, IssueAction, LoggedRequest, SegmentReason, Stamped, unit_kind,
 };
 use crate::log::records::{LeaseRecord, decode_ticket, encode_ticket};
+use crate::model::account::AccountAction;
 use crate::model::actor::Actor;
+use crate::model::conflict::ConflictAction;
 use crate::model::ids::{IssueId, RequestId, SessionId, TicketId};
 use crate::model::issue::{Comment, GateResult, Issue};
 use crate::model::json::json_bytes;
@@ -33,7 +35,6 @@ use crate::model::session::SessionStatus;
 use crate::model::time::{BootId, Wall};
 use crate::model::unit::UnitInput;
 use crate::model::workflow::WorkflowAction;
-use crate::model::{account, conflict};
 
 pub const SCHEMA_VERSION: u64 = 1;
 
@@ -231,7 +232,7 @@ fn segment_reason(reason: SegmentReason) -> &'static str {
     }
 }
 
-/// What can happen to a lease, as the last part of an event's type.
+/// The operations on a lease: the last part of an event's type.
 const LEASE_OPS: [&str; 7] = [
     "acquired",
     "renewed",
@@ -242,43 +243,78 @@ const LEASE_OPS: [&str; 7] = [
     "restored",
 ];
 
+fn parse<'a, T: Deserialize<'a>>(payload: &'a str) -> Result<T, String> {
+    serde_json::from_str(payload).map_err(|e| e.to_string())
+}
+
+fn missing(kind: &str, field: &str) -> String {
+    format!("{kind} without {field}")
+}
+
+/// The event of a type and its payload. A type that this program does not know is no error.
 fn read_event(kind: &str, payload: &str) -> Result<Event, String> {
-    fn parse<'a, T: Deserialize<'a>>(payload: &'a str) -> Result<T, String> {
-        serde_json::from_str(payload).map_err(|e| e.to_string())
+    let family = kind.split_once('.').map_or(kind, |(family, _)| family);
+    let known = match family {
+        "claim" | "lock" | "lead" => read_lease_event(kind, payload)?,
+        "boot" | "log" => read_log_event(kind, payload)?,
+        "issue" | "gate" => read_issue_event(kind, payload)?,
+        "session" => read_session_event(kind, payload)?,
+        "unit" | "workflow" | "account" | "conflict" | "work" => read_work_event(kind, payload)?,
+        _ => None,
+    };
+    Ok(known.unwrap_or_else(|| Event::Unknown {
+        kind: kind.to_owned(),
+    }))
+}
+
+/// Claims, locks and leadership; and the queue for locks.
+fn read_lease_event(kind: &str, payload: &str) -> Result<Option<Event>, String> {
+    match kind {
+        "lock.queued" => {
+            let ticket = decode_ticket(payload.as_bytes())?;
+            return Ok(Some(Event::Queued { ticket }));
+        }
+        "lock.unqueued" => {
+            let UnqueuedRecord { ticket_id } = parse(payload)?;
+            return Ok(Some(Event::Unqueued { ticket_id }));
+        }
+        _ => {}
     }
-    let missing = |field: &str| format!("{kind} without {field}");
-    let op = ["claim.", "lock.", "lead."]
-        .iter()
-        .find_map(|family| kind.strip_prefix(family));
-    if let Some(op) = op.filter(|op| LEASE_OPS.contains(op)) {
-        let mut record: LeaseRecord = parse(payload)?;
-        let (by, reason) = (record.by.take(), record.reason.take());
-        let (from_lease, from_agent) = (record.from_lease_id.take(), record.from_agent_id.take());
-        let (regranted, brief) = (record.regranted, record.brief);
-        let lease = record.lease()?;
-        return Ok(match op {
-            "acquired" => Event::Acquired { lease, regranted },
-            "renewed" => Event::Renewed { lease },
-            "released" => Event::Released {
-                lease,
-                by: by.ok_or_else(|| missing("by"))?,
-                brief,
-            },
-            "auto_evicted" => Event::AutoEvicted { lease },
-            "force_evicted" => Event::ForceEvicted {
-                lease,
-                by: by.ok_or_else(|| missing("by"))?,
-                reason: reason.ok_or_else(|| missing("reason"))?,
-            },
-            "transferred" => Event::Transferred {
-                lease,
-                from_lease_id: from_lease.ok_or_else(|| missing("from_lease_id"))?,
-                from_agent_id: from_agent.ok_or_else(|| missing("from_agent_id"))?,
-            },
-            _ => Event::Restored { lease },
-        });
-    }
-    Ok(match kind {
+    let op = kind.split_once('.').map(|(_, op)| op);
+    let Some(op) = op.filter(|op| LEASE_OPS.contains(op)) else {
+        return Ok(None);
+    };
+    let mut record: LeaseRecord = parse(payload)?;
+    let (by, reason) = (record.by.take(), record.reason.take());
+    let (from_lease, from_agent) = (record.from_lease_id.take(), record.from_agent_id.take());
+    let (regranted, brief) = (record.regranted, record.brief);
+    let lease = record.lease()?;
+    Ok(Some(match op {
+        "acquired" => Event::Acquired { lease, regranted },
+        "renewed" => Event::Renewed { lease },
+        "released" => Event::Released {
+            lease,
+            by: by.ok_or_else(|| missing(kind, "by"))?,
+            brief,
+        },
+        "auto_evicted" => Event::AutoEvicted { lease },
+        "force_evicted" => Event::ForceEvicted {
+            lease,
+            by: by.ok_or_else(|| missing(kind, "by"))?,
+            reason: reason.ok_or_else(|| missing(kind, "reason"))?,
+        },
+        "transferred" => Event::Transferred {
+            lease,
+            from_lease_id: from_lease.ok_or_else(|| missing(kind, "from_lease_id"))?,
+            from_agent_id: from_agent.ok_or_else(|| missing(kind, "from_agent_id"))?,
+        },
+        _ => Event::Restored { lease },
+    }))
+}
+
+/// Boots, segments and recoveries.
+fn read_log_event(kind: &str, payload: &str) -> Result<Option<Event>, String> {
+    Ok(Some(match kind {
         "boot" => {
             let record: BootRecord = parse(payload)?;
             Event::Boot {
@@ -308,6 +344,13 @@ fn read_event(kind: &str, payload: &str) -> Result<Event, String> {
                 backup: record.backup,
             }
         }
+        _ => return Ok(None),
+    }))
+}
+
+/// Issues, their comments and their gates.
+fn read_issue_event(kind: &str, payload: &str) -> Result<Option<Event>, String> {
+    Ok(Some(match kind {
         "issue.created" | "issue.changed" | "issue.deleted" | "issue.joined" | "issue.restored" => {
             let IssueRecord { issue, sheet, digest } = parse(payload)?;
             let did = match kind {
@@ -315,54 +358,11 @@ fn read_event(kind: &str, payload: &str) -> Result<Event, String> {
                 "issue.changed" => IssueAction::Changed,
                 "issue.deleted" => IssueAction::Deleted,
                 "issue.joined" => IssueAction::Joined {
-                    digest: digest.ok_or_else(|| missing("digest"))?,
+                    digest: digest.ok_or_else(|| missing(kind, "digest"))?,
                 },
                 _ => IssueAction::Restored,
             };
             Event::Issue { did, issue, sheet }
-        }
-        "lock.queued" => Event::Queued {
-            ticket: decode_ticket(payload.as_bytes())?,
-        },
-        "lock.unqueued" => {
-            let UnqueuedRecord { ticket_id } = parse(payload)?;
-            Event::Unqueued { ticket_id }
-        }
-        "workflow.started" | "workflow.cancelling" | "workflow.ended" | "workflow.reopened" => {
-            Event::Workflow {
-                did: match kind {
-                    "workflow.started" => WorkflowAction::Started,
-                    "workflow.cancelling" => WorkflowAction::Cancelling,
-                    "workflow.reopened" => WorkflowAction::Reopened,
-                    _ => WorkflowAction::Ended,
-                },
-                workflow: parse(payload)?,
-            }
-        }
-        "account.parked" | "account.unparked" => Event::Account {
-            did: match kind {
-                "account.parked" => account::AccountAction::Parked,
-                _ => account::AccountAction::Unparked,
-            },
-            account: parse(payload)?,
-        },
-        "conflict.found" | "conflict.gone" => Event::Conflict {
-            did: match kind {
-                "conflict.found" => conflict::ConflictAction::Found,
-                _ => conflict::ConflictAction::Gone,
-            },
-            conflict: parse(payload)?,
-        },
-        "session.started" => Event::SessionStarted {
-            session: parse(payload)?,
-        },
-        "session.ended" => {
-            let SessionEndRecord { session_id, status } = parse(payload)?;
-            Event::SessionEnded { session_id, status }
-        }
-        "session.pruned" => {
-            let PrunedRecord { sessions } = parse(payload)?;
-            Event::SessionsPruned { sessions }
         }
         "issue.commented" => {
             let CommentRecord { issue_id, comment } = parse(payload)?;
@@ -380,15 +380,64 @@ fn read_event(kind: &str, payload: &str) -> Result<Event, String> {
                 result,
             }
         }
-        unit if UnitInput::ALL.iter().any(|input| unit_kind(*input) == unit) => Event::Unit {
-            input: UnitInput::ALL
-                .iter()
-                .copied()
-                .find(|input| unit_kind(*input) == unit)
-                .ok_or_else(|| missing("input"))?,
-            unit: parse(payload)?,
+        _ => return Ok(None),
+    }))
+}
+
+fn read_session_event(kind: &str, payload: &str) -> Result<Option<Event>, String> {
+    Ok(Some(match kind {
+        "session.started" => Event::SessionStarted {
+            session: parse(payload)?,
         },
-        work if ChangelogAction::ALL.iter().any(|action| action.kind() == work) => {
+        "session.ended" => {
+            let SessionEndRecord { session_id, status } = parse(payload)?;
+            Event::SessionEnded { session_id, status }
+        }
+        "session.pruned" => {
+            let PrunedRecord { sessions } = parse(payload)?;
+            Event::SessionsPruned { sessions }
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// Units, workflows, accounts, conflicts and the changelog.
+fn read_work_event(kind: &str, payload: &str) -> Result<Option<Event>, String> {
+    let workflow = |did| -> Result<Event, String> {
+        Ok(Event::Workflow {
+            did,
+            workflow: parse(payload)?,
+        })
+    };
+    let account = |did| -> Result<Event, String> {
+        Ok(Event::Account {
+            did,
+            account: parse(payload)?,
+        })
+    };
+    let conflict = |did| -> Result<Event, String> {
+        Ok(Event::Conflict {
+            did,
+            conflict: parse(payload)?,
+        })
+    };
+    Ok(Some(match kind {
+        "workflow.started" => workflow(WorkflowAction::Started)?,
+        "workflow.cancelling" => workflow(WorkflowAction::Cancelling)?,
+        "workflow.ended" => workflow(WorkflowAction::Ended)?,
+        "workflow.reopened" => workflow(WorkflowAction::Reopened)?,
+        "account.parked" => account(AccountAction::Parked)?,
+        "account.unparked" => account(AccountAction::Unparked)?,
+        "conflict.found" => conflict(ConflictAction::Found)?,
+        "conflict.gone" => conflict(ConflictAction::Gone)?,
+        _ => {
+            if let Some(input) = UnitInput::ALL.iter().find(|input| unit_kind(**input) == kind) {
+                let unit = parse(payload)?;
+                return Ok(Some(Event::Unit { input: *input, unit }));
+            }
+            if !ChangelogAction::ALL.iter().any(|action| action.kind() == kind) {
+                return Ok(None);
+            }
             let WorkRecord {
                 action,
                 activity_id,
@@ -404,10 +453,7 @@ fn read_event(kind: &str, payload: &str) -> Result<Event, String> {
                 previous,
             }
         }
-        other => Event::Unknown {
-            kind: other.to_owned(),
-        },
-    })
+    }))
 }
 
 /// Appends the line for `stamped` to `out` and returns its checksum, the `prev` of the next line.

@@ -1,4 +1,7 @@
-//! The log: events, how a line is written, and the state that all events add up to.
+//! The log: events, the format of a line, and the state that all events add up to.
+//!
+//! Begin with `event`, then `line` (bytes), `fold` (what an event changes) and `state` (how to look things up). Nothing here
+//! decides: an event in the log has happened.
 
 pub mod event;
 pub mod fold;

@@ -72,7 +72,7 @@ pub fn encode(issue: &Issue) -> Vec<u8> {
 pub struct Text<'a>(&'a [u8]);
 
 impl<'a> Text<'a> {
-    /// What is no text reads as none.
+    /// Bytes that are no text read as an empty one.
     pub fn as_str(self) -> &'a str {
         self.checked().unwrap_or_default()
     }

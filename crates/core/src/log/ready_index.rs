@@ -1,7 +1,7 @@
 //! Upkeep of the queue of ready work, with every event, so that picking does not look at every issue.
 //!
-//! An issue is queued when its state is one of work to be done, nobody said that it is blocked, everything it depends on
-//! is closed, and nobody has a lease on it. Best is: the more urgent priority, then the longer chain of open issues that
+//! An issue is queued when its state is one of work to be done, it is not marked as blocked, everything it depends on
+//! is closed, and no agent has a lease on it. Best is: the more urgent priority, then the longer chain of open issues that
 //! wait for it, then the older.
 //!
 //! # Keys
@@ -14,8 +14,8 @@
 //! | `j/<issue>` | how long the chain of open issues is that wait for it, and its rank when it could be queued |
 //! | `r/<rank>/<issue>` | nothing: it is queued |
 //!
-//! Limitation: chains are counted up to [`LONGEST`]. That bounds what one change can move, even where a merge has made
-//! a circle of dependencies.
+//! Limitation: chains are counted up to `LONGEST`. That bounds what one change can move, even where a merge has made
+//! a cycle of dependencies.
 
 use crate::log::state;
 use crate::log::table::{Overlay, Read, Table};
@@ -65,7 +65,7 @@ fn is_settled(table: &dyn Table, key: &str) -> Read<bool> {
     }
 }
 
-/// What an issue waits for.
+/// Open dependencies of an issue.
 pub fn open_dependencies(table: &dyn Table, issue: &Issue) -> Read<Vec<IssueId>> {
     let mut open = Vec::new();
     for id in &issue.depends_on {
@@ -121,7 +121,7 @@ pub fn moved(table: &mut Overlay<'_>, key: &str, old: Option<&Issue>, new: Optio
             continue;
         }
         if was.chain != is.chain {
-            // What it waits for is now waited for by a longer or a shorter chain.
+            // The chain behind each of its dependencies is now longer or shorter.
             todo.extend(deps(issue.as_ref()));
         }
         dequeue(table, &key, &was);
@@ -175,7 +175,7 @@ fn dequeue(table: &mut Overlay<'_>, key: &str, place: &QueuePlace) {
     }
 }
 
-/// Somebody took it.
+/// Removes an issue that was acquired from the queue.
 pub fn taken(table: &mut Overlay<'_>, resource: &Resource) -> Read<()> {
     if let Some(id) = resource.issue() {
         let key = id.key();
@@ -185,7 +185,7 @@ pub fn taken(table: &mut Overlay<'_>, resource: &Resource) -> Read<()> {
     Ok(())
 }
 
-/// Nobody has it any more.
+/// Puts an issue that was released back into the queue.
 pub fn returned(table: &mut Overlay<'_>, resource: &Resource) -> Read<()> {
     if let Some(id) = resource.issue() {
         let key = id.key();

@@ -105,7 +105,7 @@ impl LeaseRecord {
     }
 }
 
-/// What is locked, as stored.
+/// A locked pattern, as stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileRecord {
     #[serde(with = "pattern_text")]
@@ -199,7 +199,7 @@ impl TicketRecord {
 
 /// A place in the queue as a table value.
 pub fn encode_ticket(ticket: &Ticket) -> Vec<u8> {
-    // Nobody waits for nothing.
+    // A ticket wants at least one lock.
     ticket
         .wants
         .first()

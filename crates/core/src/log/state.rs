@@ -130,7 +130,7 @@ pub fn leases_on(table: &dyn Table, beginning: &str) -> Read<Vec<Lease>> {
         .collect()
 }
 
-/// Who waits for locks on files, in order of arrival.
+/// Tickets of those that wait for locks on files, in order of arrival.
 pub fn tickets(table: &dyn Table) -> Read<Vec<Ticket>> {
     table
         .scan("W/", usize::MAX)?
@@ -165,14 +165,14 @@ pub fn units(table: &dyn Table) -> Read<Vec<Unit>> {
         .collect()
 }
 
-/// What agents cost on a day.
+/// Costs of agents on a day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Costs {
     pub usd: Usd,
     pub tokens: Tokens,
 }
 
-/// What they cost on the day (UTC) of that moment.
+/// Costs of agents on the day (UTC) of that moment.
 pub fn costs_on(table: &dyn Table, at: Wall) -> Read<Costs> {
     Ok(load(table, &day_key(at))?.unwrap_or_default())
 }
@@ -196,7 +196,7 @@ pub fn accounts(table: &dyn Table) -> Read<Vec<Account>> {
         .collect()
 }
 
-/// Who is in whose way, as far as somebody told.
+/// Conflicts between units, as last recorded.
 pub fn conflicts(table: &dyn Table) -> Read<Vec<Conflict>> {
     table
         .scan("C/", usize::MAX)?
@@ -226,12 +226,12 @@ fn leases_under(table: &dyn Table, prefix: &str) -> Read<Vec<Lease>> {
     Ok(found)
 }
 
-/// What an agent holds, in any worktree.
+/// Leases of an agent, in any worktree.
 pub fn leases_of(table: &dyn Table, agent: &AgentId) -> Read<Vec<Lease>> {
     leases_under(table, &format!("h/{}/", agent.file_name()))
 }
 
-/// What lives inside a lease.
+/// Leases inside a lease.
 pub fn children(table: &dyn Table, parent: &LeaseId) -> Read<Vec<Lease>> {
     leases_under(table, &format!("c/{parent}/"))
 }
@@ -394,7 +394,7 @@ pub fn is_known_file(table: &dyn Table, id: &IssueId, digest: &str) -> Read<bool
     Ok(table.get(&format!("w/{}/{digest}", id.key()))?.is_some())
 }
 
-/// What stands by an `issue.json` that somebody else wrote.
+/// Marks an `issue.json` that jit did not write.
 pub(crate) const BROUGHT_IN: &[u8] = b"in";
 
 /// Whether jit itself wrote an `issue.json` with this digest.

@@ -1,4 +1,4 @@
-//! Why a decision wrote nothing.
+//! The two reasons why a decision wrote nothing: it refused, or the state could not be read.
 
 use crate::log::table::Unreadable;
 use crate::model::refusal::Refusal;

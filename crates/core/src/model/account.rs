@@ -1,14 +1,14 @@
-//! Accounts of agents: whoever runs a model says "not now" to an account, not to a unit (G13).
+//! Accounts of agents: the provider of a model refuses an account, not a unit (G13).
 //!
-//! An account is an agent's name and perhaps a word beside it, for those who have several: `claude`, `claude/work`. The log
+//! An account is an agent's name and perhaps a word beside it, for users with several: `claude`, `claude/work`. The log
 //! has a row for each that was ever refused. What must hold:
 //!
 //! - a refusal parks its account until the time that was named, or for a while that doubles with each refusal in a row;
 //!   never longer than [`LONGEST_MS`], whatever was said;
-//! - several that were refused together count once: what began before an account was parked is no new sign;
+//! - refusals at the same time count once: an attempt that began before an account was parked is no new sign;
 //! - starts on an account that was refused are further apart, up to [`WIDEST_MS`], and come together again while it is
 //!   quiet: one step for each [`QUIET_MS`] ([`Account::gap_ms`]);
-//! - a person can lift it ([`unpark`]); how often it was refused stays known.
+//! - a person can unpark it ([`crate::decide::accounts::unpark`]); the number of its refusals stays known.
 //!
 //! Limitations: two names for the same credentials are two accounts.
 
@@ -30,7 +30,7 @@ pub const LONGEST_BACKOFF_MS: u64 = 1_800_000;
 pub const WIDEST_MS: u64 = 300_000;
 /// A step back for each such time without a refusal.
 pub const QUIET_MS: u64 = 600_000;
-/// What doubling begins with where starts are not kept apart at all.
+/// Doubling begins with this where the plan keeps starts not apart at all.
 const NARROWEST_MS: u64 = 500;
 /// Doublings beyond this make no difference.
 const MOST_DOUBLINGS: u32 = 20;
@@ -105,7 +105,7 @@ impl AccountId {
     }
 }
 
-/// What happened to an account.
+/// An event of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccountAction {
     Parked,
@@ -116,9 +116,9 @@ pub enum AccountAction {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
     pub id: AccountId,
-    /// Nobody is started on it before then.
+    /// No agent is started on it before then.
     pub until: Option<Wall>,
-    /// What was said.
+    /// The message of the refusal.
     pub why: String,
     /// The time was named by whoever refused.
     pub named: bool,
@@ -129,7 +129,7 @@ pub struct Account {
     /// Since when it is parked, or was the last time.
     pub since: Wall,
     pub last_hit: Wall,
-    /// Who was refused last.
+    /// The unit that was refused last.
     pub unit: Option<UnitId>,
     pub attempt: u32,
     /// When somebody was last started on it, as far as it was known to be in need of rest.
@@ -229,7 +229,7 @@ pub fn after(before: Option<&Account>, hit: &Hit, now: Wall) -> Account {
         .saturating_mul(1 << (level - 1))
         .min(LONGEST_BACKOFF_MS.max(hit.backoff_ms))
         .min(LONGEST_MS);
-    // What was named for the account holds; a guess of ours does not make it longer.
+    // A time that the provider named holds; our own guess does not make it longer.
     let until = match (named, parked) {
         (Some(named), parked) => parked.map_or(named, |until| until.max(named)),
         // It waited by itself, and gave up.
@@ -405,7 +405,7 @@ mod tests {
             assert!(account.gap_ms(0, wall(2 * n)) <= gap);
         }
         assert_eq!(account.gap_ms(2000, wall(80)), WIDEST_MS);
-        // What the plan says is never undercut, not even by the bound.
+        // The gap of the plan is never undercut, not even by the bound.
         assert_eq!(account.gap_ms(WIDEST_MS * 3, wall(80)), WIDEST_MS * 3);
         let quiet = i64::try_from(QUIET_MS / 1000).expect("a number");
         let mut last = u64::MAX;

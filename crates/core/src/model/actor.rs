@@ -1,10 +1,10 @@
-//! Who acts, and from where.
+//! An agent or person that acts, and the worktree it acts from.
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::ids::{AgentId, WorktreeId};
 
-/// Who acts, and from where.
+/// An agent or person that acts, and the worktree it acts from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Actor {
     pub agent_id: AgentId,

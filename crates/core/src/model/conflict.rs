@@ -1,14 +1,6 @@
-//! Who would be in whose way, as the log was last told (H8).
+//! Conflicts between units that have not landed, as the log has them (H8).
 //!
-//! What must hold:
-//!
-//! - one event for each change: that two come into each other's way, that it is about other paths now, that it is over.
-//!   However many watch and tell the same, the log is told once;
-//! - that two come into each other's way is told at once. That it is about other paths is told once in a minute, and that it is
-//!   over not within seconds of the last word about it: who works on a file changes that with each save;
-//! - of a target that is no more, everything is over;
-//! - of a worktree that cannot be read just now nothing is said to be over;
-//! - what is told is bounded: so many pairs for a target, so many paths of a pair, so many characters of each.
+//! The log has a bounded part of them: so many pairs of a target, and so many paths of a pair.
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;

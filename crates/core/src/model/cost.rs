@@ -1,4 +1,4 @@
-//! What agents cost: dollars and tokens.
+//! Costs of agents: dollars and tokens.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,10 +23,10 @@ impl<'de> Deserialize<'de> for Usd {
     }
 }
 
-/// What went through a model.
+/// Tokens that went through a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Tokens {
-    // Whoever says half of it is not to be taken for somebody who says nothing.
+    // A program that reports only one of the two still reports something.
     #[serde(default)]
     pub input: u64,
     #[serde(default)]

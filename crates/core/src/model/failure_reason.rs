@@ -8,7 +8,7 @@ pub const NOT_STARTED: &str = "not_started";
 pub const BUDGET: &str = "budget";
 /// The money of the day is.
 pub const DAY_BUDGET: &str = "day_budget";
-/// Somebody stopped it.
+/// A person or a coordinator stopped it.
 pub const STOPPED: &str = "stopped";
 /// It was to be handed to another agent, and whoever did that did not come to the end of it.
 pub const HANDED_ON: &str = "handed_on";

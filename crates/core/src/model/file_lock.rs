@@ -1,13 +1,4 @@
-//! Locks on files: leases on patterns of paths (F2 to F6).
-//!
-//! What must hold, whatever the order of commands:
-//!
-//! - of two live locks that overlap in a place where both count, either both are shared or both have one holder;
-//! - a request is granted whole or not at all;
-//! - who waits is served in the order of arrival: a request yields to every earlier waiter that wants some of the same,
-//!   as long as that waiter lives. Whether it lives is found out by the caller, because it takes a look at the system;
-//!   the dead stay dead, so what was found out before the decision is true in it;
-//! - nobody holds a file longer than the limit of its scope without letting go in between.
+//! File locks: what a lock on files is on, and who waits for one (F2 to F6).
 //!
 //! # Where a lock counts
 //!
@@ -28,7 +19,7 @@ use crate::model::ids::{LeaseId, TicketId, WorktreeId};
 use crate::model::scope::LockScope;
 use crate::model::time::Wall;
 
-/// What is locked, where it counts, and how.
+/// A locked pattern: where the lock counts, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileTarget {
     pub pattern: Pattern,
@@ -36,14 +27,14 @@ pub struct FileTarget {
     pub outside: bool,
     pub scope: LockScope,
     pub shared: bool,
-    /// Whose it is: several may share one pattern.
+    /// The holder: several may share one pattern.
     pub holder: Actor,
     /// Boot-clock milliseconds: no extension goes beyond.
     pub latest: u64,
     pub labels: Labels,
 }
 
-/// What the registry says about a lock beside what counts.
+/// Labels of a lock for the registry. They decide nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Labels {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -57,7 +48,7 @@ pub struct Labels {
 }
 
 impl FileTarget {
-    /// What locks of one holder on one pattern have in common. Begins with the pattern, so that locks below a folder
+    /// The key that all locks of one holder on one pattern share. It begins with the pattern, so that locks below a folder
     /// stand together; globs stand apart, because they reach further than their beginning.
     pub fn key(&self) -> String {
         let family = if self.pattern.is_glob() { GLOBS } else { FILES };
@@ -140,7 +131,7 @@ pub struct Want {
     pub ttl_secs: Option<u64>,
 }
 
-/// Somebody's place in the queue. Its position in the log is its place.
+/// A place in the queue. Its position in the log is its rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ticket {
     pub ticket_id: TicketId,
@@ -160,7 +151,7 @@ pub enum Which {
     Leases(Vec<LeaseId>),
 }
 
-/// What a request for locks says beside what is wanted.
+/// Options of a request for locks that concern the queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Queueing {
     /// The place in the queue that the caller has.

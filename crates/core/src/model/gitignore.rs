@@ -2,9 +2,9 @@
 //!
 //! What must hold (F3; proven against `git check-ignore --no-index` in the tests of the engine):
 //! - the answer, and the line it comes from, are those of git;
-//! - a rule is read once and matched in time linear in the path, whatever somebody wrote.
+//! - a rule is read once and matched in time linear in the path, whatever the rule is.
 //!
-//! Who decides, first that has something to say: the `.gitignore` nearest to the path, then those of the folders above,
+//! The first file with a matching line decides: the `.gitignore` nearest to the path, then those of the folders above,
 //! then `info/exclude`, then the file of `core.excludesFile`; in each file the last line that matches. A folder that is
 //! ignored takes all below with it, and the `.gitignore` in it is not read.
 //!
@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-/// What the ignore files of a worktree say.
+/// The ignore files of a worktree.
 #[derive(Debug, Clone, Default)]
 pub struct Ignore {
     excludes_file: Vec<IgnoreRule>,

@@ -86,7 +86,7 @@ macro_rules! unpacked {
 unpacked!(AgentId, IssueId, WorktreeId);
 
 text_id! {
-    /// Who acts: `{kind}:{name}`, such as `agent:copilot-1`, `human:alice` or `ci:nightly`.
+    /// An agent, a person or a program that acts: `{kind}:{name}`, such as `agent:copilot-1`, `human:alice` or `ci:nightly`.
     AgentId
 }
 text_id! {
@@ -257,7 +257,7 @@ impl FromStr for IssueId {
 }
 
 impl IssueId {
-    /// What the id is compared by: ids are unique without regard to case.
+    /// The key that ids are compared by: they are unique without regard to case.
     pub fn key(&self) -> String {
         self.0.to_ascii_lowercase()
     }
@@ -286,7 +286,7 @@ impl IssueId {
     }
 }
 
-/// What a person typed to name an issue: a whole id or the beginning of one.
+/// Text that names an issue: a whole id or the beginning of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IssuePrefix(String);
 

@@ -30,7 +30,7 @@ impl IssueState {
 }
 
 words! {
-    /// Who is to do it.
+    /// The kind of actor that may do the work.
     Performer, "actor", { Any = "any", Agent = "agent", Human = "human" }
 }
 
@@ -139,7 +139,7 @@ pub struct GateResult {
     pub manual: bool,
     pub by: AgentId,
     pub at: Wall,
-    /// What it ran on: the hash of the tree as git would have committed it.
+    /// The tree it ran on: the hash of the tree as git would have committed it.
     pub tree: Option<String>,
     /// The digest of what the gate was then; absent in older logs.
     #[serde(default, skip_serializing_if = "Option::is_none")]

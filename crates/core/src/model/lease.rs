@@ -10,7 +10,7 @@ use crate::model::file_lock::FileTarget;
 use crate::model::ids::{AgentId, IssueId, LeaseId, WorkflowId, WorktreeId};
 use crate::model::time::{Now, Wall};
 
-/// What can be leased.
+/// A thing that can be leased.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resource {
     Issue(IssueId),
@@ -20,7 +20,7 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// What leases on the same thing have in common.
+    /// The key that all leases on the same thing share.
     pub fn key(&self) -> String {
         match self {
             Self::Issue(id) => format!("issue:{}", id.key()),
@@ -69,9 +69,9 @@ pub struct Lease {
     pub token: u64,
     /// The lease this one lives inside; its end is this one's end.
     pub parent: Option<LeaseId>,
-    /// Who started the agent, and may therefore end the lease from anywhere.
+    /// The parent agent. It may end the lease from any worktree.
     pub on_behalf_of: Option<AgentId>,
-    /// What the holder said when it took the lease.
+    /// The note that the holder gave when it acquired the lease.
     pub note: Option<String>,
 }
 
@@ -122,7 +122,7 @@ pub enum LeaseEnd {
     Transferred,
 }
 
-/// What a lease that came from a lock file says about itself.
+/// The note of a lease that stands for a lock file.
 pub const LOCK_FILE_NOTE: &str = "from its lock file";
 
 /// Whether the lease stands for a lock file that was not written by `jit`.

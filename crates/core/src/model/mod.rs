@@ -1,4 +1,4 @@
-//! The nouns: ids, times and the things that the log is about.
+//! The nouns: ids, times, and the things that events are about. Types and their own rules, no log and no decisions.
 
 pub mod account;
 pub mod actor;

@@ -1,11 +1,11 @@
 //! A plan: which units a workflow has, and how each is to be worked on (G13).
 //!
-//! What a person writes (YAML) and what is kept with the workflow (JSON) are the same types; their JSON Schema is made
-//! from them. What must hold of a plan that is run ([`Plan::check`]):
+//! The plan that a person writes (YAML) and the one that is kept with the workflow (JSON) have the same types; their JSON
+//! Schema is made from them. What must hold of a plan that is run ([`Plan::check`]):
 //!
 //! - names are names of units, and no two are the same, not even on a file system that ignores case;
-//! - what a unit depends on is in the plan, in the same phase or an earlier one, and nothing depends on itself;
-//! - what is handed to a unit has landed before it begins, and what it is to make lies where it may write;
+//! - dependencies of a unit are in the plan, in the same phase or an earlier one, and no unit depends on itself;
+//! - results that are handed to a unit have landed before it begins, and its artifacts lie where it may write;
 //! - amounts are numbers that can be spent, lengths of time can be read, and paths stay inside;
 //! - each unit has something to tell its agent, and its agent can be started.
 //!
@@ -132,7 +132,7 @@ pub struct PlanUnit {
     /// The issue it works on: claimed when it begins, done when it has landed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issue: Option<String>,
-    /// What the agent is told. Without it the issue says it all.
+    /// The prompt of the agent. Without it the issue is the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
     /// A file with what the agent is told, seen from the plan's folder.
@@ -178,7 +178,7 @@ pub enum HandoffBy {
 pub struct PlanArtifact {
     /// A path or a glob.
     pub path: String,
-    /// What kind of thing it is, in one word for the record.
+    /// The kind of the file, in one word for the record.
     #[serde(rename = "type", default = "file")]
     pub kind: String,
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a plan, each with the place where.
+//! Finds everything that is wrong with a plan, each with its place.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -195,7 +195,7 @@ impl Plan {
         }
     }
 
-    /// What is handed over is there by then.
+    /// Results that are handed over have landed by then.
     fn handoffs(&self, found: &mut ProblemList, n: usize, unit: &PlanUnit) {
         if unit.handoff_from.is_empty() {
             if unit.handoff.is_some() {
@@ -276,7 +276,7 @@ impl Plan {
     }
 }
 
-/// What can be seen from the unit alone.
+/// Checks a unit by itself.
 fn one(found: &mut ProblemList, at: &str, unit: &PlanUnit, agents: &[&str]) {
     match (&unit.prompt, &unit.prompt_file) {
         (Some(_), Some(_)) => found.add(
@@ -373,7 +373,7 @@ fn settings(found: &mut ProblemList, at: &str, run: &Settings, agents: &[&str]) 
         }
     }
     for (name, word) in [("model", &run.model), ("permission_mode", &run.permission_mode)] {
-        // What looks like an option would be taken for one by the agent's program.
+        // The agent's program would take a word like this for an option.
         if let Some(word) = word
             && (word.is_empty() || word.starts_with('-') || word.chars().any(is_unprintable))
         {

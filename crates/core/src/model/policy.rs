@@ -1,4 +1,4 @@
-//! What is allowed, and how long leases last when nobody says so.
+//! The settings that decisions follow: permissions, required gates, and the usual and longest time of leases.
 
 use crate::model::ids::AgentId;
 use crate::model::issue::GateResult;
@@ -22,7 +22,7 @@ pub struct Policy {
     pub gates_for: Vec<(String, String)>,
     /// Gate and digest: what each is now. More than one of a name where it is not the same everywhere that counts.
     pub gates: Vec<(String, String)>,
-    /// What types require could not be read.
+    /// The gates that types require could not be read.
     pub gates_unknown: bool,
     /// Types from the outermost to the innermost: what may be part of what. Types in none of them are free.
     pub hierarchy: Vec<Vec<String>>,
@@ -76,10 +76,10 @@ impl LockPolicy {
     }
 }
 
-/// What holding a lease means for changing an issue.
+/// Whether changing an issue needs a lease on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Enforce {
-    /// What somebody else holds cannot be changed; what nobody holds is taken and returned on the way.
+    /// An issue that another agent holds cannot be changed; a free one is acquired and released on the way.
     #[default]
     Strict,
     /// Only what one holds can be changed.

@@ -178,7 +178,7 @@ pub struct Refusal {
     pub details: Details,
 }
 
-/// What the caller may want to look at, beyond the sentence.
+/// Data beyond the sentence, for programs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Details {
     #[default]
@@ -215,7 +215,7 @@ impl Refusal {
         self
     }
 
-    /// Somebody else has it.
+    /// The refusal of a resource that another agent holds.
     pub fn held(lease: &Lease, now: &Now) -> Self {
         let what = lease.resource.issue().map_or("it", |id| id.as_str());
         Self::new(

@@ -97,7 +97,7 @@ impl ScopeRule {
     }
 }
 
-/// What a lock is asked for.
+/// The place that a lock is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScopePlace<'a> {
     Inside {

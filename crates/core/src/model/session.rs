@@ -1,8 +1,7 @@
 //! Sessions: an agent at work, from its start to its end (F1, F7).
 //!
-//! The log knows when a session began and how it ended. That it is alive is told by heartbeats, which are files outside
-//! the log: a session that was not ended and whose beats stopped is stale, and nobody writes that down. What it holds
-//! ends by the rules of its leases; ending a session lets go of its file locks in the same breath.
+//! The log knows when a session began and how it ended. Heartbeats show that it is alive; they are files outside the log. A
+//! session that was not ended and whose heartbeats stopped is stale, and that is not recorded.
 
 use serde::{Deserialize, Serialize};
 
@@ -37,13 +36,13 @@ pub struct Session {
     /// The program it is, where that is known: `claude`, `codex`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// What that program calls the session.
+    /// The id of the session in that program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program_session: Option<String>,
 }
 
 impl Session {
-    /// Who acts in it.
+    /// The actor of the session.
     pub fn actor(&self) -> Actor {
         Actor {
             agent_id: self.agent_id.clone(),

@@ -1,17 +1,12 @@
-//! A unit of work: one worktree, one branch, from its making to its end (G1).
+//! A unit of work: one worktree, one branch, from its creation to its end (G1).
 //!
-//! [`TRANSITIONS`] is the whole machine. `step` looks a transition up, `owes` says what has to be made true in a phase;
-//! the pictures and tables in the documentation and the tests that try every pair are made from it. What must hold:
+//! [`TRANSITIONS`] is the whole machine. [`step`] looks a transition up, [`Phase::owes`] says what the engine has to make true in
+//! a phase; the pictures and tables in the documentation and the tests that try every pair are made from it. What must hold:
 //!
 //! - a unit is in exactly one phase, and moves only along the table;
-//! - two units that are not at their end never share a name, a path or a branch;
-//! - a unit for an issue holds that issue: the claim is taken with the unit and moves into its worktree with it, to the
-//!   agent when one is started, and back when that ends;
-//! - attempts are counted and never used twice, not even by a later unit of the same name: each is one agent, once;
-//! - no agent is started on an account that is parked, unless somebody insists;
-//! - an agent whose account was refused parks that account with its end, and its unit goes on later without using up a retry;
-//! - retries are bounded, but not those of a person who committed something since the last failure; what failed for another
-//!   reason than a conflict is not merged again without a retry.
+//! - every phase can be reached and left, and from everywhere there is a way to the end.
+//!
+//! [`crate::decide::units`] decides whether a unit may move, and has the rules about claims, attempts and accounts.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +27,7 @@ words! {
 }
 
 words! {
-    /// What can happen to a unit.
+    /// An input of the machine: something that can happen to a unit.
     UnitInput, "transition", {
         CreateWorktree = "create_worktree", ProvisioningComplete = "provisioning_complete",
         ProvisioningFailed = "provisioning_failed", RolledBack = "rolled_back",
@@ -134,8 +129,8 @@ pub fn step(phase: Phase, input: UnitInput) -> Option<&'static Transition> {
         .find(|edge| edge.from == phase && edge.input == input)
 }
 
-/// What has to be made true while a unit is in a phase. Each is done as "make sure that", so beginning it and going on
-/// with it after a crash are one thing.
+/// A duty of the engine while a unit is in a phase. Each says "make sure that", so beginning it and going on with it after
+/// a crash are the same code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owed {
     /// The worktree and its branch are there, provisioned and checked.
@@ -158,13 +153,13 @@ impl Phase {
             Self::Running => &[Owed::Watch],
             Self::Merging => &[Owed::Landing],
             Self::Cleanup => &[Owed::Removal],
-            // Somebody decides what comes next.
+            // A person or a coordinator decides the next step.
             Self::Ready | Self::Completed | Self::Failed | Self::Merged => &[],
             Self::Idle => &[],
         }
     }
 
-    /// What can happen now.
+    /// The inputs that this phase accepts.
     pub fn inputs(self) -> impl Iterator<Item = UnitInput> {
         TRANSITIONS
             .iter()
@@ -193,7 +188,7 @@ pub struct Failure {
     pub output: Option<String>,
 }
 
-/// What a merge could not decide.
+/// A path in conflict.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Clash {
     pub path: String,
@@ -226,7 +221,7 @@ pub struct Handed {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unit {
     pub id: UnitId,
-    /// Who works in it: an agent's kind, `manual` for somebody by hand, nobody yet.
+    /// The agent program in it, `manual` for a person, or none yet.
     pub agent: Option<String>,
     pub state: Phase,
     pub worktree_path: String,
@@ -254,7 +249,7 @@ pub struct Unit {
     pub merge_status: MergeStatus,
     pub merge_attempt_time: Option<Wall>,
     pub merge_commit: Option<String>,
-    /// What it had passed, as merged, when it landed.
+    /// The checks it had passed, as merged, when it landed.
     #[serde(default)]
     pub tested: Vec<Passed>,
     /// The lease under which it landed.
@@ -273,7 +268,7 @@ pub struct Unit {
     /// How many agents were started for it, or for an earlier unit of this name.
     #[serde(default)]
     pub attempt: u32,
-    /// Who the agent of the last attempt is in claims, locks and commits.
+    /// The id of the last attempt's agent in claims, locks and commits.
     #[serde(default)]
     pub worker: Option<AgentId>,
     /// Of all attempts together, as the cost is.
@@ -305,7 +300,7 @@ pub struct Unit {
     /// Where its agent may write, as patterns of paths in its worktree; none: anywhere in it.
     #[serde(default)]
     pub writes: Vec<String>,
-    /// What its agents were handed.
+    /// Handoffs that its agents got.
     #[serde(default)]
     pub handoffs: Vec<Handed>,
     pub updated_at: Wall,
@@ -332,8 +327,8 @@ impl Unit {
         self.agent.as_deref().is_none_or(|agent| agent == MANUAL)
     }
 
-    /// Somebody committed something by hand since it failed, or on the target that it failed on: whatever was tried before
-    /// was not that.
+    /// Whether a person committed something since it failed, in it or on the target that it failed on: the failed attempt was
+    /// not about that commit.
     pub fn is_mended(&self, tip: Option<&str>, onto: Option<&str>) -> bool {
         let own = tip.is_some() && self.failed_tip.as_deref() != tip;
         let theirs = onto.is_some() && self.failed_onto.is_some() && self.failed_onto.as_deref() != onto;
@@ -358,7 +353,7 @@ impl Unit {
     }
 }
 
-/// What is to be made.
+/// A unit that is to be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewUnit {
     pub id: UnitId,
@@ -371,7 +366,7 @@ pub struct NewUnit {
     pub workflow: Option<WorkflowId>,
 }
 
-/// What became known with a transition. `None` leaves a thing as it is.
+/// Facts that became known with a transition. `None` leaves a field as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
     pub agent: Option<String>,
@@ -394,7 +389,7 @@ pub struct Facts {
     pub despite_parked: bool,
     /// The agent ended because its account was refused: the account is parked in the same breath.
     pub refused: Option<Refused>,
-    /// What this attempt cost, on top of the ones before.
+    /// The cost of this attempt, on top of the ones before.
     pub spent: Option<Usd>,
     pub tokens: Tokens,
     pub turns: u64,
@@ -419,7 +414,7 @@ pub struct Passed {
     pub tests: Option<u64>,
 }
 
-/// What is known about a refusal by whoever runs the model.
+/// A refusal by the provider of the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     /// When it may be asked again, if that was said.
@@ -428,7 +423,7 @@ pub struct Refused {
     pub backoff_ms: u64,
 }
 
-/// Who works in a unit by hand.
+/// The agent of a unit that a person works in.
 pub const MANUAL: &str = "manual";
 /// How often a failed unit may be tried again.
 pub const MAX_RETRIES: u32 = 3;
@@ -519,7 +514,7 @@ pub(crate) fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall)
     match edge.input {
         UnitInput::DispatchInstance => {
             unit.attempt += 1;
-            // What an agent makes anew goes where the unit is to go; whoever works by hand may only be mending a landing.
+            // A new attempt of an agent goes to the unit's target; a person may only be mending a landing.
             if !unit.is_by_hand() {
                 unit.landing_on = None;
             }
@@ -639,7 +634,7 @@ mod tests {
             (Phase::Merged, UnitInput::MoreWork, Some(Phase::Completed)),
             (Phase::Merging, UnitInput::MergePutOff, Some(Phase::Completed)),
             (Phase::Provisioning, UnitInput::WorktreeMoved, None),
-            // What is being removed is not followed: it may have been restored elsewhere.
+            // A worktree that is being removed is not followed: it may have been restored elsewhere.
             (Phase::Cleanup, UnitInput::WorktreeMoved, None),
             (Phase::Running, UnitInput::Abandon, None),
             (Phase::Ready, UnitInput::BeginMerge, None),

@@ -1,12 +1,7 @@
 //! A workflow: units that are worked through together, by one coordinator at a time (G11, G12, G13).
 //!
-//! The log knows that a workflow began, by which plan, and how it ended; everything in between is in its units. What must
-//! hold:
-//!
-//! - a workflow's plan never changes: it is kept beside, under its digest, and was on disk before the workflow began;
-//! - at most one coordinator leads a workflow: leadership is a lease, taken over only when its time is over or its holder
-//!   is known to be dead;
-//! - what has ended is not led again, unless somebody opens it again because there is more that can be done.
+//! The log knows that a workflow began, by which plan, and how it ended; everything in between is in its units. The plan never
+//! changes: it is kept beside the log, under its digest, and was on disk before the workflow began.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +9,7 @@ use crate::model::ids::{AgentId, UnitId, WorkflowId};
 use crate::model::time::Wall;
 use crate::model::words::words;
 
-/// What happened to a workflow.
+/// An event of a workflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkflowAction {
     Started,
@@ -54,7 +49,7 @@ pub struct Workflow {
     /// Its units, in the plan's order.
     pub units: Vec<UnitId>,
     pub status: WorkflowOutcome,
-    /// Somebody wants it to end.
+    /// Its end was asked for.
     #[serde(default)]
     pub cancelling: bool,
     pub created_by: AgentId,

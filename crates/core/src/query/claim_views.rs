@@ -1,4 +1,5 @@
-//! Claims as people and other programs see them: on the command line, in `claims.jsonl`, in `claims.index.json` and in `changelog.log`.
+//! Claims as people and other programs see them: on the command line, in `claims.jsonl`, in `claims.index.json` and in
+//! `changelog.log`.
 
 use serde::Serialize;
 
@@ -49,7 +50,7 @@ impl LeaseView {
     }
 }
 
-/// What `claims.jsonl` says of one event: only what applies to its operation is there.
+/// A record of `claims.jsonl`. It has only the fields that apply to its operation.
 #[derive(Serialize)]
 struct ClaimRecord<'a> {
     schema_version: u64,

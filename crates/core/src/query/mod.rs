@@ -1,4 +1,4 @@
-//! Questions about the state: the queue of ready work, graphs, and how things are shown.
+//! Questions about the state: the queue of ready work, graphs of issues, and leases, sessions and locks as they are shown.
 
 pub mod claim_views;
 pub mod graph;

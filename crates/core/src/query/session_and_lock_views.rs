@@ -173,7 +173,7 @@ impl LockView {
     }
 }
 
-/// What we say beyond the format.
+/// Fields that are not in the format.
 fn more<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
     fields
         .into_iter()

@@ -210,7 +210,7 @@ impl World {
     fn dies(&mut self) -> bool {
         let dies = self.dice.one_in(12);
         if dies {
-            // What only it knew is forgotten.
+            // Facts that only the coordinator knew are forgotten.
             self.members.iter_mut().for_each(|member| member.troubles.clear());
         }
         dies
@@ -340,7 +340,7 @@ impl World {
                     1 => {
                         if self.go(n, UnitInput::RolledBack) {
                             self.members[n].claimed = false;
-                            // Whoever does it knows that it did not work.
+                            // The caller of the step knows that it failed.
                             let at = wall(self.now);
                             let why = "undone".to_owned();
                             let known = self.members[n].troubles.entry(StepKind::Create);
@@ -498,7 +498,7 @@ impl World {
             }
             _ => self.now += 1000,
         }
-        // Who holds a lock lets go of it, sooner or later.
+        // The holder of a lock releases it, sooner or later.
         if why.iter().any(|why| matches!(why, Awaited::Collision { .. })) && self.dice.one_in(3) {
             self.facts.locks.clear();
             self.facts.others.clear();
@@ -615,7 +615,7 @@ impl World {
     }
 }
 
-/// What every answer looks like.
+/// The shape that every answer has.
 fn shape(steps: &[NextStep]) {
     assert!(!steps.is_empty());
     let alone = steps

@@ -1,4 +1,4 @@
-//! What may hang together: parents and dependencies never lead back to where they start, and nothing waits for what waits for it.
+//! Refuses cycles: of parents, of dependencies, and of issues that would wait for each other.
 
 use crate::decide::command::Context;
 use crate::log::state;
@@ -109,7 +109,7 @@ pub(super) fn require_no_circle(table: &dyn Table, from: &IssueId, on: &IssueId)
     }
 }
 
-/// What has to be closed before an issue can be: what it depends on, and the parts of it that are open.
+/// Issues that have to be closed before this one: its dependencies, and its open parts.
 pub(super) fn comes_after(table: &dyn Table, id: &IssueId, changed: &Issue) -> Read<Vec<IssueId>> {
     let is_changed = |id: &IssueId| id.key() == changed.id.key();
     let mut before = if is_changed(id) {

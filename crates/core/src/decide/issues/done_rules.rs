@@ -1,6 +1,6 @@
-//! What an issue has to have behind it before it is done: gates that have passed as they are defined now, and closed parts.
+//! Rules for closing an issue: its gates have passed as they are defined now, and its parts are closed.
 //!
-//! The same holds for what somebody edited by hand: see [`hold_back`].
+//! The same rules hold for an edit by hand: see [`hold_back`].
 
 use crate::decide::command::Context;
 use crate::decide::issues::cycles::{require_no_deadlock, require_not_within};
@@ -27,7 +27,7 @@ pub(crate) fn is_bound(policy: &Policy, agent: &AgentId) -> bool {
     is_agent && !policy.agents_may_pass_gates
 }
 
-/// Who is held to what agents are held to, in words.
+/// Names the caller that the rules for agents apply to, for messages.
 pub(super) fn the_agent(cx: &Context) -> String {
     let id = &cx.actor.agent_id;
     match id.kind() {
@@ -36,7 +36,7 @@ pub(super) fn the_agent(cx: &Context) -> String {
     }
 }
 
-/// What an issue has to pass is not lessened by agents: neither its own gates nor those of its type.
+/// Agents may not remove required gates of an issue: neither its own nor those of its type.
 pub(super) fn require_no_fewer_gates(old: &Issue, new: &Issue, cx: &Context) -> Result<(), Refusal> {
     if !is_bound_by_gates(cx) {
         return Ok(());
@@ -100,8 +100,8 @@ pub(super) fn not_passed(
     Ok(missing)
 }
 
-/// What somebody edited by hand and no command would have done (E6): taken back in `new`, which is what came of joining
-/// `found` to `old`. Says in words what was.
+/// Reverts edits by hand that no command would have allowed (E6), in `new`, the result of joining `found` to `old`. Returns a
+/// message for each.
 pub(super) fn hold_back(
     table: &dyn Table,
     old: Option<&Issue>,
@@ -123,7 +123,7 @@ pub(super) fn hold_back(
         new.updated_at = new.updated_at.max(at);
     };
     let by_hand = |name: &str| found.by_hand.contains(&name);
-    // Whoever looks first need not be whoever edited.
+    // The caller that reads an edit first need not be its author.
     let agent = policy.editor.as_ref().unwrap_or(agent);
     if let Some(old) = old.filter(|_| is_bound(policy, agent)) {
         let mut kept: Vec<String> = Vec::new();

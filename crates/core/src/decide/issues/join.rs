@@ -1,4 +1,4 @@
-//! What trees and files from elsewhere say about issues, brought in.
+//! Joins issues that were found in trees and files from elsewhere to those of the log.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::log::state;
 use crate::log::stop::Stop;
 use crate::model::issue::{Comment, Issue};
 
-/// What is part of something else that was found comes before it: a whole is done after its parts.
+/// Orders found issues so that parts come before their parent: a parent is done after its parts.
 pub(super) fn parts_first(all: &[FoundIssue]) -> Vec<&FoundIssue> {
     let wholes: BTreeMap<String, &FoundIssue> =
         all.iter().map(|found| (found.issue.id.key(), found)).collect();
@@ -35,8 +35,8 @@ pub(super) fn parts_first(all: &[FoundIssue]) -> Vec<&FoundIssue> {
     ordered.into_iter().map(|(_, found)| found).collect()
 }
 
-/// What somebody edited by hand without knowing of a change elsewhere, in words: the later of the two counts. What was
-/// changed last in the same tree is no news there.
+/// Messages about edits by hand whose author did not know of a change elsewhere: the later of the two counts. A change that
+/// was made in the same tree needs no message.
 fn overruled(
     (mine, my_sheet): (&Issue, &Sheet),
     theirs: &FoundIssue,
@@ -97,13 +97,13 @@ pub(crate) fn join(draft: &mut Draft<'_>, all: &[FoundIssue], cx: &Context) -> R
                 };
                 draft.emit(event(IssueAction::Created))?;
                 if !said.is_empty() {
-                    // What is in the file is known, and may be written over.
+                    // The content of the file is known, and may be overwritten.
                     let digest = found.digest.clone();
                     draft.emit(event(IssueAction::Joined { digest }))?;
                 }
                 said.into_iter().for_each(|said| draft.notice(said));
             }
-            // Somebody else made it meanwhile.
+            // Another command created it meanwhile.
             Some(_) if found.only_new => continue,
             Some(mine) => {
                 let my_sheet = state::sheet(draft.state(), id)?;

@@ -1,13 +1,12 @@
-//! Decisions about issues: making, changing, taking and closing them.
+//! Decisions about issues: create, change, delete and restore one, comment on it and judge its gates.
 //!
 //! What must hold:
 //!
-//! - what somebody else holds is changed by nobody else (unless the settings say so), and every change passes here;
-//! - dependencies and parents never make a circle by a command;
-//! - an issue is not done while a gate that it needs has not passed, as that gate is defined now; what jit wrote elsewhere is believed, an edit by hand
-//!   may say no more than a command may;
-//! - nor is it while a part of it is open;
-//! - picking the next issue and taking it is one decision.
+//! - an issue that another agent holds is not changed (unless the settings allow it), and every change passes here;
+//! - no command makes a cycle of dependencies or parents;
+//! - an issue is not done while a gate that it needs has not passed, as that gate is defined now. Files that jit wrote
+//!   elsewhere are believed; an edit by hand may say no more than a command may;
+//! - an issue is not done while a part of it is open.
 
 mod cycles;
 mod done_rules;
@@ -221,11 +220,11 @@ fn require_few(issue: &Issue, sheet: &Sheet) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whose leave a change needs, and what becomes of it.
+/// The permission for a change, and the lease it needs.
 enum Leave {
     /// Nothing is to be taken or returned.
     Given,
-    /// Nobody held it: taken for the length of this change.
+    /// The issue was free: acquired for the length of this change.
     Taken(Box<Lease>),
 }
 
@@ -244,7 +243,7 @@ fn require_leave(draft: &mut Draft<'_>, issue: &Issue, strict: bool, cx: &Contex
         return Ok(Leave::Given);
     }
     let target = |lease: &Lease| Target::Lease(lease.lease_id.clone());
-    // What nobody holds is taken on the way, where it could be taken.
+    // A free issue is acquired on the way, where the caller may acquire it.
     let in_the_way = match lease {
         Some(lease) => Some(not_holder(&lease, &target(&lease), cx)),
         None => match activities::rival(draft, issue, cx)? {
@@ -320,7 +319,7 @@ fn write(
     Ok(())
 }
 
-/// What the changelog is told of an issue that is done.
+/// The entry of the changelog for an issue that is done.
 fn completed(issue: &Issue) -> Option<Event> {
     let action = match issue.kind.as_str() {
         TASK => ChangelogAction::CompletedTask,
@@ -344,7 +343,7 @@ pub(crate) fn change(
         .wall
         .max(Wall::from_ms(old.updated_at.ms().saturating_add(1)));
     let (mut issue, mut sheet, work) = match changed(draft.state(), (&old, &old_sheet), change, at, cx) {
-        // Whoever may not change it is told that first.
+        // A caller that may not change the issue gets that refusal first.
         Err(Stop::Refused(refusal)) => {
             require_leave(draft, &old, strict, cx)?;
             return Err(Stop::Refused(refusal));
@@ -468,7 +467,7 @@ fn change_sets(
         stamps::add(&mut sheet.labels, label, tags.tag(), by, at);
     }
     for text in &change.remove_deps {
-        // What is unknown here or was deleted can still be let go of.
+        // A dependency on an unknown or deleted issue can still be removed.
         let on = match state::resolve(table, text) {
             Ok(issue) => issue.id.to_string(),
             Err(Stop::Refused(refusal)) if refusal.code == Code::NotFound => text.as_str().to_owned(),
@@ -646,7 +645,7 @@ pub(crate) fn restore(draft: &mut Draft<'_>, id: &IssueId, cx: &Context) -> Resu
         }
         .into());
     };
-    // What it waits for may have come to wait for it meanwhile.
+    // Its dependencies may have come to depend on it meanwhile.
     for on in &old.depends_on {
         require_no_circle(draft.state(), &old.id, on)?;
     }

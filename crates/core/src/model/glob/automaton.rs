@@ -88,7 +88,7 @@ impl Food {
         [both('/'), both('.'), letter].into_iter().flatten()
     }
 
-    /// What it eats. When the second is false, a character besides `/` and `.` stands for several.
+    /// The characters it accepts. When the second is false, a character besides `/` and `.` stands for several.
     fn all(&self) -> (Vec<char>, bool) {
         match self {
             Self::Char(c) => (vec![*c], true),
@@ -236,7 +236,7 @@ impl Automaton {
         (false, steps)
     }
 
-    /// What every path that is eaten begins with; `None` if none is eaten.
+    /// The beginning of every path that it accepts; `None` if it accepts none.
     pub(super) fn prefix(&self) -> Option<String> {
         let live = self.live();
         let is_live = |at: usize, watch: Watch| live[at * WATCHES.len() + watch as usize];

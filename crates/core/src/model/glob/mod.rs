@@ -1,4 +1,4 @@
-//! What a file lock names: a file, a directory with all below it, or a glob.
+//! Patterns of paths: a file, a directory with all below it, or a glob.
 //!
 //! What must hold (F2, F4; each has a test):
 //! - [`Pattern::overlaps`] is exact: true if and only if there is a path that both match. It walks the product of the

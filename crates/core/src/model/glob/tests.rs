@@ -12,7 +12,7 @@ fn why_not(text: &str) -> String {
     Pattern::parse(text).expect_err(text).why().to_owned()
 }
 
-/// What a test writes: the same language, built apart from the parser.
+/// A piece of a pattern that a test writes: the same language, built apart from the parser.
 #[derive(Debug, Clone)]
 enum Bit {
     Char(char),

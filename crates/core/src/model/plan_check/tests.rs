@@ -238,7 +238,7 @@ fn g13_the_unit_is_over_the_plan_is_over_the_configuration() {
     assert_eq!(a.command.as_deref(), Some(&["plan".to_owned()][..]));
     assert_eq!(a.idle.as_deref(), Some("5m"));
     assert_eq!(a.max_retries, Some(1));
-    // What is meant for one agent is nothing to another.
+    // Settings for one agent do not apply to another.
     assert_eq!(a.model, None);
     assert_eq!(resolved.units[1].run.command, None);
     assert_eq!(resolved.units[1].run.timeout.as_deref(), Some("2h"));

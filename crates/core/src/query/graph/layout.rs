@@ -125,7 +125,7 @@ struct LayoutLine {
     turned: bool,
 }
 
-/// What takes room in a column: a box (cell `n` is the box of member `n`) or a lane.
+/// A cell of a column: a box (cell `n` is the box of member `n`) or a lane.
 struct Cell {
     column: usize,
     height: f64,

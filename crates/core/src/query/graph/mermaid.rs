@@ -8,7 +8,7 @@ use std::fmt::Write;
 use super::{Graph, cycle, shown};
 use crate::model::issue::IssueState;
 
-/// What Mermaid draws unless its page says otherwise.
+/// The number of edges that Mermaid draws unless its page says otherwise.
 const MAX_EDGES: usize = 500;
 const MAX_TEXT: usize = 50_000;
 

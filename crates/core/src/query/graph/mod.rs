@@ -36,13 +36,13 @@ pub struct GraphNode {
     pub id: String,
     pub title: String,
     pub state: IssueState,
-    /// Who holds it, or why it waits.
+    /// The holder, or the reason why it waits.
     pub note: Option<String>,
     pub parent: Option<String>,
     pub depends_on: Vec<String>,
 }
 
-/// What stands at one place of the graph: an issue, or an id that somebody depends on and nobody knows.
+/// A vertex of the graph: an issue, or an unknown id that an issue depends on.
 #[derive(Debug)]
 struct Vertex {
     id: String,
@@ -65,9 +65,9 @@ impl Vertex {
 pub struct Graph {
     vertices: Vec<Vertex>,
     index: HashMap<String, usize>,
-    /// What each waits for, without repetition.
+    /// The dependencies of each, without repetition.
     waits_for: Vec<Vec<usize>>,
-    /// Who waits for each.
+    /// The dependents of each.
     needed_by: Vec<Vec<usize>>,
 }
 

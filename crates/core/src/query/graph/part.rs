@@ -22,7 +22,7 @@ pub fn around(nodes: Vec<GraphNode>, root: &str) -> Vec<GraphNode> {
     let mut nodes = nodes;
     nodes.retain(|node| kept.contains(&key(&node.id)));
     for node in &mut nodes {
-        // What leads elsewhere is not part of this; what is unknown stays to be shown as such.
+        // Edges that lead out of the part are dropped; unknown ids stay, to be shown as such.
         node.depends_on.retain(|id| kept.contains(&key(id)));
     }
     nodes

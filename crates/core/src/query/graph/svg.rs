@@ -164,7 +164,7 @@ fn draw_boxes(out: &mut String, graph: &Graph, drawn: &Layout, box_height: f64) 
     }
 }
 
-/// What a browser shows when the pointer rests on a box: nothing is cut there.
+/// The text that a browser shows when the pointer rests on a box: nothing is cut there.
 fn hint(vertex: &Vertex) -> String {
     let mut hint = format!("{} ({})", shown::id(vertex), shown::state(vertex));
     for (before, more) in [

@@ -80,7 +80,7 @@ fn section(out: &mut String, graph: &Graph, group: &[Option<usize>], title: &str
     if issues.is_empty() {
         return;
     }
-    // What most others wait for comes first.
+    // Issues with the most dependents come first.
     issues.sort_by_key(|&at| {
         (
             std::cmp::Reverse(open_after(graph, at)),

@@ -1,4 +1,4 @@
-//! What one issue waits for, and what that waits for: as a tree.
+//! Dependencies of an issue, and theirs, as a tree.
 //!
 //! Depth and size are bounded, so recursion is too, and so is what a reader of the JSON has to nest.
 
