@@ -169,6 +169,10 @@ pub(crate) fn unpushed(cx: &Context, view: &View) -> Vec<Unpushed> {
         .collect();
     match targets.is_empty() {
         true => Vec::new(),
-        false => Repo::to_look_at(common, &cx.place.control_dir).unpushed(&targets, &sharing),
+        false => crate::landing::unpushed_targets::unpushed(
+            &Repo::to_look_at(common, &cx.place.control_dir),
+            &targets,
+            &sharing,
+        ),
     }
 }

@@ -8,7 +8,7 @@
 //! - refusals at the same time count once: an attempt that began before an account was parked is no new sign;
 //! - starts on an account that was refused are further apart, up to [`WIDEST_MS`], and come together again while it is
 //!   quiet: one step for each [`QUIET_MS`] ([`Account::gap_ms`]);
-//! - a person can unpark it ([`crate::decide::accounts::unpark`]); the number of its refusals stays known.
+//! - a person can unpark it (`decide/accounts.rs`); the number of its refusals stays known.
 //!
 //! Limitations: two names for the same credentials are two accounts.
 

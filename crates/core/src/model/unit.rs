@@ -6,7 +6,7 @@
 //! - a unit is in exactly one phase, and moves only along the table;
 //! - every phase can be reached and left, and from everywhere there is a way to the end.
 //!
-//! [`crate::decide::units`] decides whether a unit may move, and has the rules about claims, attempts and accounts.
+//! `decide/units.rs` decides whether a unit may move, and has the rules about claims, attempts and accounts.
 
 use serde::{Deserialize, Serialize};
 

@@ -139,7 +139,7 @@ impl Candidate {
                     Strategy::Squash => How::Squash,
                     _ => How::Merge,
                 };
-                let ours = repo.joined(&head, &coming.tip)?;
+                let ours = crate::landing::squash_base::joined_in(&repo, &head, &coming.tip)?;
                 if ours != head && repo.is_ancestor(&coming.tip, &ours)? {
                     return Ok(Added::Nothing(self));
                 }
@@ -176,8 +176,8 @@ impl Candidate {
         };
         let tree = match (how, adds.is_empty()) {
             (_, true) => tree,
-            (How::FastForward, false) => repo.tree_with(&coming.tip, &adds)?,
-            (_, false) => repo.tree_with(&tree, &adds)?,
+            (How::FastForward, false) => crate::landing::trees::tree_with(&repo, &coming.tip, &adds)?,
+            (_, false) => crate::landing::trees::tree_with(&repo, &tree, &adds)?,
         };
         let commit = match how {
             How::FastForward if adds.is_empty() => coming.tip.clone(),
@@ -189,7 +189,7 @@ impl Candidate {
                 let mut trailers = coming.trailers.clone();
                 let mut body = String::new();
                 if how == How::Squash {
-                    let joined = repo.joined(&head, &coming.tip)?;
+                    let joined = crate::landing::squash_base::joined_in(&repo, &head, &coming.tip)?;
                     body = messages::squashed(repo.git(), &format!("{joined}..{}", coming.tip))?;
                     trailers.push((SQUASHED, coming.tip.clone()));
                 }
@@ -373,7 +373,10 @@ impl Rules<'_> {
         if !left.is_empty() {
             return Ok(Err((left, failed)));
         }
-        Ok(Ok((self.repo.tree_with(&merge.tree, &entries)?, settled)))
+        Ok(Ok((
+            crate::landing::trees::tree_with(&self.repo, &merge.tree, &entries)?,
+            settled,
+        )))
     }
 
     /// Returns the entry that resolves the conflict, or leaves it to a person.

@@ -24,82 +24,80 @@ use crate::landing::trees::Entries;
 use crate::refusals::failed;
 use crate::refusals::refuse;
 
-impl Run<'_> {
-    /// Returns the entries of `tree` that mark the issue as closed. Empty if it is closed already, or cannot be
-    /// closed.
-    pub(crate) fn closing(&self, work: &Work, tree: &str) -> Outcome<Entries> {
-        let mut entries = Entries::new();
-        let Some(issue) = &work.issue else {
-            return Ok(entries);
-        };
-        let Some((mode, mut found)) = self.found_in(tree, &issue.id)? else {
-            return Ok(entries);
-        };
-        // A hand edit of a guarded field must stay recognizable as an edit. If jit wrote it, it would count as valid.
-        let is_guarded = |name: &&str| ["deleted", "gates", "state", "type"].contains(name);
-        let may_write = !found.edited.iter().any(is_guarded) && !found.unstamped && found.problems.is_empty();
-        if !may_write || is_closed(&found) {
-            return Ok(entries);
-        }
-        let view = crate::write_path::view(self.cx)?;
-        let unreadable = |e| refuse(Code::Io, e);
-        let open = ready_queue::open_parts(&*view.table, &issue.id.key()).map_err(unreadable)?;
-        if !open.is_empty() && !issue.state.is_closed() {
-            // The issue is done after its parts. Its own work lands, and its state stays as it is.
-            return Ok(entries);
-        }
-        let sheet = state::sheet(&*view.table, &issue.id).map_err(unreadable)?;
-        let known = sheet.stamp(issue, "state");
-        let (closed, at) = match issue.state.is_closed() {
-            true => (issue.state, known),
-            false => (IssueState::Done, Wall::from_ms(clock::wall_ms()).max(known)),
-        };
-        found.issue.state = closed;
-        found.edited.push("state");
-        found.settle_all(at);
-        found.issue.count_change();
-        let written = self
-            .repo
-            .git()
-            .args(["hash-object", "-w", "--stdin"])
-            .stdin(format::issue_json(&found.issue, &found.sheet))
-            .line()
-            .map_err(failed)?;
-        entries.insert(path_of(&issue.id).into_bytes(), Some((mode, written)));
-        Ok(entries)
+/// Returns the entries of `tree` that mark the issue as closed. Empty if it is closed already, or cannot be
+/// closed.
+pub(crate) fn closing(run: &Run<'_>, work: &Work, tree: &str) -> Outcome<Entries> {
+    let mut entries = Entries::new();
+    let Some(issue) = &work.issue else {
+        return Ok(entries);
+    };
+    let Some((mode, mut found)) = found_in(run, tree, &issue.id)? else {
+        return Ok(entries);
+    };
+    // A hand edit of a guarded field must stay recognizable as an edit. If jit wrote it, it would count as valid.
+    let is_guarded = |name: &&str| ["deleted", "gates", "state", "type"].contains(name);
+    let may_write = !found.edited.iter().any(is_guarded) && !found.unstamped && found.problems.is_empty();
+    if !may_write || is_closed(&found) {
+        return Ok(entries);
     }
+    let view = crate::write_path::view(run.cx)?;
+    let unreadable = |e| refuse(Code::Io, e);
+    let open = ready_queue::open_parts(&*view.table, &issue.id.key()).map_err(unreadable)?;
+    if !open.is_empty() && !issue.state.is_closed() {
+        // The issue is done after its parts. Its own work lands, and its state stays as it is.
+        return Ok(entries);
+    }
+    let sheet = state::sheet(&*view.table, &issue.id).map_err(unreadable)?;
+    let known = sheet.stamp(issue, "state");
+    let (closed, at) = match issue.state.is_closed() {
+        true => (issue.state, known),
+        false => (IssueState::Done, Wall::from_ms(clock::wall_ms()).max(known)),
+    };
+    found.issue.state = closed;
+    found.edited.push("state");
+    found.settle_all(at);
+    found.issue.count_change();
+    let written = run
+        .repo
+        .git()
+        .args(["hash-object", "-w", "--stdin"])
+        .stdin(format::issue_json(&found.issue, &found.sheet))
+        .line()
+        .map_err(failed)?;
+    entries.insert(path_of(&issue.id).into_bytes(), Some((mode, written)));
+    Ok(entries)
+}
 
-    /// Returns whether the issue is closed in this tree.
-    pub(crate) fn says_closed(&self, tree: &str, id: &IssueId) -> Outcome<bool> {
-        let found = self.found_in(tree, id)?;
-        Ok(found.is_some_and(|(_, found)| is_closed(&found)))
-    }
+/// Returns whether the issue is closed in this tree.
+pub(crate) fn says_closed(run: &Run<'_>, tree: &str, id: &IssueId) -> Outcome<bool> {
+    let found = found_in(run, tree, id)?;
+    Ok(found.is_some_and(|(_, found)| is_closed(&found)))
+}
 
-    /// The issue as this tree has it.
-    pub(crate) fn issue_in(&self, tree: &str, id: &IssueId) -> Outcome<Option<Issue>> {
-        let found = self.found_in(tree, id)?;
-        Ok(found.map(|(_, found)| found.issue))
-    }
+/// The issue as this tree has it.
+pub(crate) fn issue_in(run: &Run<'_>, tree: &str, id: &IssueId) -> Outcome<Option<Issue>> {
+    let found = found_in(run, tree, id)?;
+    Ok(found.map(|(_, found)| found.issue))
+}
 
-    /// Reads an issue from a tree, together with the mode of its file.
-    fn found_in(&self, tree: &str, id: &IssueId) -> Outcome<Option<(String, FoundIssue)>> {
-        let listed = self
-            .repo
-            .git()
-            .args(["ls-tree", "-z", "--full-tree", tree, "--", &path_of(id)])
-            .run()
-            .map_err(failed)?;
-        let Some((mode, object)) = file_in(&listed) else {
-            return Ok(None);
-        };
-        let blob = self.repo.git().args(["cat-file", "blob", &object]).run();
-        let folder = IssueFolder {
-            issue: blob.map_err(failed)?,
-            ..IssueFolder::default()
-        };
-        let found = format::parse(id, &folder).ok();
-        Ok(found.map(|found| (mode, found)))
-    }
+/// Reads an issue from a tree, together with the mode of its file.
+pub(crate) fn found_in(run: &Run<'_>, tree: &str, id: &IssueId) -> Outcome<Option<(String, FoundIssue)>> {
+    let listed = run
+        .repo
+        .git()
+        .args(["ls-tree", "-z", "--full-tree", tree, "--", &path_of(id)])
+        .run()
+        .map_err(failed)?;
+    let Some((mode, object)) = file_in(&listed) else {
+        return Ok(None);
+    };
+    let blob = run.repo.git().args(["cat-file", "blob", &object]).run();
+    let folder = IssueFolder {
+        issue: blob.map_err(failed)?,
+        ..IssueFolder::default()
+    };
+    let found = format::parse(id, &folder).ok();
+    Ok(found.map(|found| (mode, found)))
 }
 
 fn path_of(id: &IssueId) -> String {

@@ -247,7 +247,10 @@ impl Run<'_> {
             || unit.state == Phase::Completed && !unit.merge_conflicts.is_empty();
         if self.mode == MergeMode::Continue && !goes_on {
             let why = format!("{} is {} and has no conflict to go on from", unit.id, unit.state);
-            return Err(bad(why, self.merge_command(&unit, "")));
+            return Err(bad(
+                why,
+                crate::landing::conflict_report::merge_command(self, &unit, ""),
+            ));
         }
         let Some(tip) = self.repo.tip(&unit.branch)? else {
             return Err(no_branch(&unit));
@@ -271,7 +274,7 @@ impl Run<'_> {
         let mut landed = landed_as(&self.repo, &work.unit, about, (&self.target, &target))?;
         let mut is_others = false;
         if landed.is_none()
-            && let Some(commit) = self.repo.squashed_with(&target, &work.tip)?
+            && let Some(commit) = crate::landing::squash_base::squashed_with(&self.repo, &target, &work.tip)?
         {
             // Another unit that was built on this one was squashed.
             match was_made_on(&self.repo, &work.unit.branch, about)? {
@@ -327,7 +330,7 @@ impl Run<'_> {
             };
             return Ok(Sorted::Told(Box::new(told(&unit, Verdict::Nothing, &refusal))));
         }
-        self.require_reachable_submodules(&work, &target)?;
+        crate::landing::submodules::require_reachable_submodules(self, &work, &target)?;
         Ok(Sorted::Work(Box::new(work)))
     }
 
@@ -451,7 +454,7 @@ impl Run<'_> {
         let mut changes = self.repo.changes(&target, &tips)?;
         let mut pairs: Vec<(String, String)> = Vec::with_capacity(tips.len());
         for (tip, change) in tips.iter().zip(&mut changes) {
-            let ours = self.repo.joined(&target, tip)?;
+            let ours = crate::landing::squash_base::joined_in(&self.repo, &target, tip)?;
             if ours != target
                 && let Some(since) = self.repo.changes(&ours, std::slice::from_ref(tip))?.pop()
             {
@@ -600,7 +603,7 @@ impl Run<'_> {
     fn gates_of(&self, issue: &Issue, on: &str, rules: &Rules) -> Outcome<BTreeSet<String>> {
         let own = rules.registry.required(&issue.kind, &issue.gates);
         let mut gates: BTreeSet<String> = own.into_iter().map(str::to_owned).collect();
-        if let Some(found) = self.issue_in(on, &issue.id)? {
+        if let Some(found) = crate::landing::issue_file::issue_in(self, on, &issue.id)? {
             let there = rules.registry.required(&found.kind, &found.gates);
             // A gate that is defined neither in the log nor on the target requires nothing.
             let there = there

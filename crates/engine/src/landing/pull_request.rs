@@ -360,15 +360,15 @@ impl Run<'_> {
                 )));
             }
         };
-        let bumps = self.note_submodules(&old, &new)?;
+        let bumps = crate::landing::submodules::note_submodules(self, &old, &new)?;
         // If another process moved the target, the next push shows the result.
         if let Move::Done(landed) = tested.land(&format!("jit: merged {there}"), &is_ours)?
             && let Some((root, paths)) = &landed.replaced
         {
             crate::issues::sync::projection::project_again(&cx, root, paths);
-            self.bring_submodules(root, bumps);
+            crate::landing::submodules::bring_submodules(self, root, bumps);
         }
-        self.forget_submodules();
+        crate::landing::submodules::forget_submodules(self);
         Ok(None)
     }
 

@@ -231,7 +231,7 @@ impl Live {
         if tip != self.tip {
             self.since.clear();
             self.merged.clear();
-            self.squashes = self.repo.squashes(&tip)?;
+            self.squashes = crate::landing::squash_base::squashes(&self.repo, &tip)?;
             self.tip = tip.clone();
         }
         self.learn(&sides)?;

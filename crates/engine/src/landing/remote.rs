@@ -224,7 +224,7 @@ impl Repo {
     /// Returns whether the target contains the changes of a commit, though perhaps not the commit itself: commit by
     /// commit, as after a rebase, or all at once, as after a squash.
     pub fn carries(&self, target: &str, tip: &str) -> Outcome<bool> {
-        let target = &self.joined(target, tip)?;
+        let target = &crate::landing::squash_base::joined_in(self, target, tip)?;
         if self.is_ancestor(tip, target)? {
             return Ok(true);
         }

@@ -97,7 +97,9 @@ impl Run<'_> {
                 },
                 Added::Nothing(_) => work.report(Verdict::Nothing),
                 Added::NotForward(_) => told(&work.unit, Verdict::Refused, &self.not_forward(work)),
-                Added::Conflict(_, merge) => self.conflict_report(work, &merge, rules)?,
+                Added::Conflict(_, merge) => {
+                    crate::landing::conflict_report::conflict_report(self, work, &merge, rules)?
+                }
             },
         )
     }
@@ -206,7 +208,7 @@ impl Run<'_> {
                     timeout: rules.merging.validate_timeout,
                     agent: &agent,
                     may_run: &may_run,
-                    adds: &|tree| self.closing(work, tree),
+                    adds: &|tree| crate::landing::issue_file::closing(self, work, tree),
                 };
                 match candidate.add(&work.coming(&self.target), &means)? {
                     Added::Yes(more) => candidate = more,
@@ -219,7 +221,7 @@ impl Run<'_> {
                         return Err(Box::new(self.not_forward(work)));
                     }
                     Added::Conflict(_, merge) if group.len() == 1 => {
-                        return self.escalate(work, &merge, rules);
+                        return crate::landing::conflict_report::escalate(self, work, &merge, rules);
                     }
                     Added::NotForward(same) | Added::Conflict(same, _) => {
                         candidate = same;
@@ -240,7 +242,11 @@ impl Run<'_> {
                     let commit = match self.repo.is_ancestor(&work.tip, &candidate.old)? {
                         true => work.tip.clone(),
                         false => {
-                            let with = self.repo.squashed_with(&candidate.old, &work.tip)?;
+                            let with = crate::landing::squash_base::squashed_with(
+                                &self.repo,
+                                &candidate.old,
+                                &work.tip,
+                            )?;
                             with.unwrap_or_else(|| candidate.old.clone())
                         }
                     };
@@ -316,18 +322,18 @@ impl Run<'_> {
                 continue;
             }
             let names: Vec<String> = group.iter().map(Work::id).collect();
-            let bumps = self.note_submodules(&old, &new)?;
+            let bumps = crate::landing::submodules::note_submodules(self, &old, &new)?;
             let landed = match tested.land(&format!("{LANDED} {}", names.join(", ")), &is_ours)? {
                 Move::Done(landed) => landed,
                 Move::Elsewhere => {
-                    self.forget_submodules();
+                    crate::landing::submodules::forget_submodules(self);
                     continue;
                 }
             };
             if let Some((root, _)) = &landed.replaced {
-                self.bring_submodules(root, bumps);
+                crate::landing::submodules::bring_submodules(self, root, bumps);
             }
-            self.forget_submodules();
+            crate::landing::submodules::forget_submodules(self);
             for work in &group {
                 let Some(step) = landed.steps.iter().find(|step| step.unit == work.id()) else {
                     continue;
@@ -536,7 +542,7 @@ impl Run<'_> {
             let kept = Kept {
                 policy: Some(&policy),
                 actor: Some(actor),
-                project: on_target && !self.says_closed(&target, id)?,
+                project: on_target && !crate::landing::issue_file::says_closed(self, &target, id)?,
                 ..Kept::default()
             };
             crate::write_path::transact_as(self.cx, None, &command, kept)?;

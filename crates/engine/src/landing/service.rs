@@ -661,7 +661,7 @@ impl<'a> Run<'a> {
         step("locked");
         // A failure here is reported later, by the step that it blocks.
         let _ = half_way::settle(&self.repo, &self.target);
-        self.bring_left_submodules();
+        crate::landing::submodules::bring_left_submodules(self);
         Ok(turn)
     }
 

@@ -131,51 +131,49 @@ fn last_of(git: &dyn Fn() -> Git, target: &str, tip: &str, named: &BTreeSet<&str
 /// How many commits of the target are searched for squashes, where the result is only a hint.
 const LATELY: &str = "--max-count=1000";
 
-impl Repo {
-    /// Returns whether the recent history of a target contains a squash.
-    pub fn squashes(&self, target: &str) -> Outcome<bool> {
-        let log = self
-            .git()
-            .args(["log", "--first-parent", "--no-show-signature", LATELY])
-            .arg(format!("--format=%(trailers:key={SQUASHED},valueonly)"))
-            .args([target, "--"])
-            .run()
-            .map_err(failed)?;
-        Ok(!log.trim_ascii().is_empty())
-    }
+/// Returns whether the recent history of a target contains a squash.
+pub(crate) fn squashes(repo: &Repo, target: &str) -> Outcome<bool> {
+    let log = repo
+        .git()
+        .args(["log", "--first-parent", "--no-show-signature", LATELY])
+        .arg(format!("--format=%(trailers:key={SQUASHED},valueonly)"))
+        .args([target, "--"])
+        .run()
+        .map_err(failed)?;
+    Ok(!log.trim_ascii().is_empty())
+}
 
-    /// Returns the commit to merge `tip` with.
-    pub fn joined(&self, target: &str, tip: &str) -> Outcome<String> {
-        joined(&|| self.git(), target, tip)
-    }
+/// Returns the commit to merge `tip` with.
+pub(crate) fn joined_in(repo: &Repo, target: &str, tip: &str) -> Outcome<String> {
+    joined(&|| repo.git(), target, tip)
+}
 
-    /// Returns the commit that brought all of `tip` to the target as part of another squash.
-    pub fn squashed_with(&self, target: &str, tip: &str) -> Outcome<Option<String>> {
-        let joined = self.joined(target, tip)?;
-        if joined == target || !self.is_ancestor(tip, &joined)? {
-            return Ok(None);
-        }
-        let log = self
-            .git()
-            .args(["log", "--first-parent", "--no-show-signature", "--reverse"])
-            .arg(format!(
-                "--format=%H %(trailers:key={SQUASHED},valueonly,separator=%x20)"
-            ))
-            .args([&format!("{tip}..{target}"), "--"])
-            .run()
-            .map_err(failed)?;
-        for line in String::from_utf8_lossy(&log).lines() {
-            let Some((commit, named)) = line.split_once(' ') else {
-                continue;
-            };
-            for one in named.split_ascii_whitespace().filter(|name| is_name(name)) {
-                let there = self.git().verify(&format!("{one}^{{commit}}"));
-                if there.map_err(failed)?.is_some() && self.is_ancestor(tip, one)? {
-                    return Ok(Some(commit.to_owned()));
-                }
+/// Returns the commit that brought all of `tip` to the target as part of another squash.
+pub(crate) fn squashed_with(repo: &Repo, target: &str, tip: &str) -> Outcome<Option<String>> {
+    let joined = joined_in(repo, target, tip)?;
+    if joined == target || !repo.is_ancestor(tip, &joined)? {
+        return Ok(None);
+    }
+    let log = repo
+        .git()
+        .args(["log", "--first-parent", "--no-show-signature", "--reverse"])
+        .arg(format!(
+            "--format=%H %(trailers:key={SQUASHED},valueonly,separator=%x20)"
+        ))
+        .args([&format!("{tip}..{target}"), "--"])
+        .run()
+        .map_err(failed)?;
+    for line in String::from_utf8_lossy(&log).lines() {
+        let Some((commit, named)) = line.split_once(' ') else {
+            continue;
+        };
+        for one in named.split_ascii_whitespace().filter(|name| is_name(name)) {
+            let there = repo.git().verify(&format!("{one}^{{commit}}"));
+            if there.map_err(failed)?.is_some() && repo.is_ancestor(tip, one)? {
+                return Ok(Some(commit.to_owned()));
             }
         }
-        // Several squashes together brought it.
-        Ok(None)
     }
+    // Several squashes together brought it.
+    Ok(None)
 }

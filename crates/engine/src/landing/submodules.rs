@@ -86,100 +86,98 @@ impl Known {
     }
 }
 
-impl Run<'_> {
-    /// Refuses a unit that points a submodule to a commit that only the unit's own worktree has.
-    pub(crate) fn require_reachable_submodules(&mut self, work: &Work, target: &str) -> Outcome<()> {
-        let mut pointers = self.pointers(work, target)?;
-        if pointers.is_empty() {
-            return Ok(());
-        }
-        let main = crate::units::service::main_root(self.cx)?;
-        let names = self.names(work)?;
-        let name_of = |path: &Path| names.get(path).map(String::as_str);
-        pointers.retain(|one| {
-            let there = Known::find(&main, Some(&self.repo.common), &one.path, name_of(&one.path));
-            // The main checkout has the commit, so it is available.
-            !there.is_some_and(|there| there.has(&one.commit).unwrap_or(false))
-        });
-        let own_root = Path::new(&work.unit.worktree_path);
-        let own_folder = leads_to(own_root);
-        for one in pointers {
-            let known = Known::find(own_root, own_folder.as_deref(), &one.path, name_of(&one.path));
-            let known = match known {
-                Some(known) if known.has(&one.commit)? => Some(known),
-                _ => None,
-            };
-            let (name, short) = (one.path.display(), one.commit.get(..10).unwrap_or(&one.commit));
-            let Some(known) = known else {
-                self.warnings.push(format!(
-                    "{} points the submodule {name} to {short}, and nobody here can tell whether others have that",
-                    work.unit.id
-                ));
-                continue;
-            };
-            let left = known
-                .git()
-                .args(["rev-list", "--max-count=1", &one.commit, "--not", "--remotes"])
-                .run()
-                .map_err(failed)?;
-            if left.is_empty() {
-                continue;
-            }
-            let message = format!(
-                "{} points the submodule {name} to {short}, which only its own worktree has: nobody else could check it out",
-                work.unit.id
-            );
-            let help = push_command(&known, &one.commit, &work.unit.branch)?;
-            return Err(Box::new(Refusal::new(Code::CheckFailed, message).help(help)));
-        }
-        Ok(())
+/// Refuses a unit that points a submodule to a commit that only the unit's own worktree has.
+pub(crate) fn require_reachable_submodules(run: &mut Run<'_>, work: &Work, target: &str) -> Outcome<()> {
+    let mut pointers = pointers(run, work, target)?;
+    if pointers.is_empty() {
+        return Ok(());
     }
-
-    /// The names of the submodules, by path.
-    fn names(&self, work: &Work) -> Outcome<BTreeMap<PathBuf, String>> {
-        let listed = self
-            .repo
-            .git()
-            .args(["config", "-z", "--blob"])
-            .arg(format!("{}:.gitmodules", work.tip))
-            .args(["--get-regexp", r"^submodule\..*\.path$"])
-            .try_run()
-            .map_err(failed)?;
-        let (_, listed, _) = listed;
-        let mut names = BTreeMap::new();
-        for record in listed.split(|b| *b == 0) {
-            let Some(end) = record.iter().position(|b| *b == b'\n') else {
-                continue;
-            };
-            let (key, path) = record.split_at(end);
-            let key = String::from_utf8_lossy(key);
-            let name = key
-                .strip_prefix("submodule.")
-                .and_then(|rest| rest.strip_suffix(".path"));
-            // The same rule as in git: a name must not lead out of the folder.
-            if let Some(name) = name.filter(|name| !name.split('/').any(|part| part == "..")) {
-                let path = OsStr::from_bytes(path.get(1..).unwrap_or_default());
-                names.insert(PathBuf::from(path), name.to_owned());
-            }
-        }
-        Ok(names)
-    }
-
-    /// The submodules whose commit would change on the target.
-    fn pointers(&self, work: &Work, target: &str) -> Outcome<Vec<Pointer>> {
-        let joined = self.repo.joined(target, &work.tip)?;
-        let Some(base) = self.repo.merge_base(&joined, &work.tip)? else {
-            return Ok(Vec::new());
+    let main = crate::units::service::main_root(run.cx)?;
+    let names = names(run, work)?;
+    let name_of = |path: &Path| names.get(path).map(String::as_str);
+    pointers.retain(|one| {
+        let there = Known::find(&main, Some(&run.repo.common), &one.path, name_of(&one.path));
+        // The main checkout has the commit, so it is available.
+        !there.is_some_and(|there| there.has(&one.commit).unwrap_or(false))
+    });
+    let own_root = Path::new(&work.unit.worktree_path);
+    let own_folder = leads_to(own_root);
+    for one in pointers {
+        let known = Known::find(own_root, own_folder.as_deref(), &one.path, name_of(&one.path));
+        let known = match known {
+            Some(known) if known.has(&one.commit)? => Some(known),
+            _ => None,
         };
-        let found = trees::changes(self.repo.git(), &base, &work.tip)?.into_iter();
-        Ok(found
-            .filter(|one| one.new.0 == GITLINK)
-            .map(|one| Pointer {
-                path: one.path,
-                commit: one.new.1,
-            })
-            .collect())
+        let (name, short) = (one.path.display(), one.commit.get(..10).unwrap_or(&one.commit));
+        let Some(known) = known else {
+            run.warnings.push(format!(
+                "{} points the submodule {name} to {short}, and nobody here can tell whether others have that",
+                work.unit.id
+            ));
+            continue;
+        };
+        let left = known
+            .git()
+            .args(["rev-list", "--max-count=1", &one.commit, "--not", "--remotes"])
+            .run()
+            .map_err(failed)?;
+        if left.is_empty() {
+            continue;
+        }
+        let message = format!(
+            "{} points the submodule {name} to {short}, which only its own worktree has: nobody else could check it out",
+            work.unit.id
+        );
+        let help = push_command(&known, &one.commit, &work.unit.branch)?;
+        return Err(Box::new(Refusal::new(Code::CheckFailed, message).help(help)));
     }
+    Ok(())
+}
+
+/// The names of the submodules, by path.
+pub(crate) fn names(run: &Run<'_>, work: &Work) -> Outcome<BTreeMap<PathBuf, String>> {
+    let listed = run
+        .repo
+        .git()
+        .args(["config", "-z", "--blob"])
+        .arg(format!("{}:.gitmodules", work.tip))
+        .args(["--get-regexp", r"^submodule\..*\.path$"])
+        .try_run()
+        .map_err(failed)?;
+    let (_, listed, _) = listed;
+    let mut names = BTreeMap::new();
+    for record in listed.split(|b| *b == 0) {
+        let Some(end) = record.iter().position(|b| *b == b'\n') else {
+            continue;
+        };
+        let (key, path) = record.split_at(end);
+        let key = String::from_utf8_lossy(key);
+        let name = key
+            .strip_prefix("submodule.")
+            .and_then(|rest| rest.strip_suffix(".path"));
+        // The same rule as in git: a name must not lead out of the folder.
+        if let Some(name) = name.filter(|name| !name.split('/').any(|part| part == "..")) {
+            let path = OsStr::from_bytes(path.get(1..).unwrap_or_default());
+            names.insert(PathBuf::from(path), name.to_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// The submodules whose commit would change on the target.
+pub(crate) fn pointers(run: &Run<'_>, work: &Work, target: &str) -> Outcome<Vec<Pointer>> {
+    let joined = crate::landing::squash_base::joined_in(&run.repo, target, &work.tip)?;
+    let Some(base) = run.repo.merge_base(&joined, &work.tip)? else {
+        return Ok(Vec::new());
+    };
+    let found = trees::changes(run.repo.git(), &base, &work.tip)?.into_iter();
+    Ok(found
+        .filter(|one| one.new.0 == GITLINK)
+        .map(|one| Pointer {
+            path: one.path,
+            commit: one.new.1,
+        })
+        .collect())
 }
 
 /// The mode of a submodule in a tree.
@@ -192,102 +190,100 @@ pub(crate) struct Bump {
     to: String,
 }
 
-impl Run<'_> {
-    fn submodules_note(&self) -> PathBuf {
-        let name = format!("submodules-{}", digest(&self.target));
-        self.repo.control.join("landing").join(name)
-    }
+pub(crate) fn submodules_note(run: &Run<'_>) -> PathBuf {
+    let name = format!("submodules-{}", digest(&run.target));
+    run.repo.control.join("landing").join(name)
+}
 
-    /// Writes the note before the target moves. Returns the submodules whose commit changes.
-    pub(crate) fn note_submodules(&self, old: &str, new: &str) -> Outcome<Vec<Bump>> {
-        let bumps = self.bumps(old, new)?;
-        if !bumps.is_empty() {
-            let path = self.submodules_note();
-            file::make_dir_like_parent(&self.repo.control.join("landing"))
-                .and_then(|()| file::replace_unsynced(&path, format!("{old}\n{new}\n").as_bytes()))
-                .map_err(|e| io_refusal("write", &path, &e))?;
+/// Writes the note before the target moves. Returns the submodules whose commit changes.
+pub(crate) fn note_submodules(run: &Run<'_>, old: &str, new: &str) -> Outcome<Vec<Bump>> {
+    let bumps = bumps(run, old, new)?;
+    if !bumps.is_empty() {
+        let path = submodules_note(run);
+        file::make_dir_like_parent(&run.repo.control.join("landing"))
+            .and_then(|()| file::replace_unsynced(&path, format!("{old}\n{new}\n").as_bytes()))
+            .map_err(|e| io_refusal("write", &path, &e))?;
+    }
+    Ok(bumps)
+}
+
+/// Deletes the note: the submodules are updated, or the failure was reported, or the target has not moved.
+pub(crate) fn forget_submodules(run: &Run<'_>) {
+    let _ = fs::remove_file(submodules_note(run));
+}
+
+/// Updates the submodules that an interrupted landing left. The caller holds the landing lock.
+pub(crate) fn bring_left_submodules(run: &mut Run<'_>) {
+    let Ok(note) = fs::read_to_string(submodules_note(run)) else {
+        return;
+    };
+    match bring_noted(run, &note) {
+        Ok(()) => forget_submodules(run),
+        Err(refusal) => run.warnings.push(refusal.message),
+    }
+}
+
+pub(crate) fn bring_noted(run: &mut Run<'_>, note: &str) -> Outcome<()> {
+    let tip = run.repo.require_tip(&run.target)?;
+    let mut lines = note.lines();
+    if let (Some(old), Some(new)) = (lines.next(), lines.next())
+        && run.repo.is_ancestor(new, &tip).unwrap_or(false)
+        && let Some(root) = checkout(run)?
+    {
+        // If the target has moved on since, the submodules follow it.
+        let bumps = bumps(run, old, &tip)?;
+        bring_submodules(run, &root, bumps);
+    }
+    Ok(())
+}
+
+/// The checkout of the target, if there is one.
+pub(crate) fn checkout(run: &Run<'_>) -> Outcome<Option<PathBuf>> {
+    let all = crate::worktree_identity::list(&run.repo.common).map_err(|e| refuse(Code::Io, e))?;
+    let there = |entry: &WorktreeEntry| {
+        entry.branch.as_ref() == Some(&run.target) && entry.prunable.is_none() && !entry.is_bare
+    };
+    Ok(all.into_iter().find(there).and_then(|entry| entry.root))
+}
+
+/// Updates the submodules of a checkout to the commits that its branch has since a landing.
+pub(crate) fn bring_submodules(run: &mut Run<'_>, root: &Path, bumps: Vec<Bump>) {
+    for bump in bumps {
+        let sub = root.join(&bump.path);
+        let there = sub.join(".git").symlink_metadata().is_ok();
+        // Behind a link the submodule would belong to another checkout.
+        if !there || real(&sub) != real(root).join(&bump.path) {
+            continue;
         }
-        Ok(bumps)
-    }
-
-    /// Deletes the note: the submodules are updated, or the failure was reported, or the target has not moved.
-    pub(crate) fn forget_submodules(&self) {
-        let _ = fs::remove_file(self.submodules_note());
-    }
-
-    /// Updates the submodules that an interrupted landing left. The caller holds the landing lock.
-    pub(crate) fn bring_left_submodules(&mut self) {
-        let Ok(note) = fs::read_to_string(self.submodules_note()) else {
-            return;
+        let (why, command) = match bring(&sub, &bump) {
+            Ok(None) => continue,
+            Ok(Some(Stays { why, command })) => (why, command),
+            Err(refusal) => (refusal.message, None),
         };
-        match self.bring_noted(&note) {
-            Ok(()) => self.forget_submodules(),
-            Err(refusal) => self.warnings.push(refusal.message),
-        }
+        let command = command.unwrap_or_else(|| {
+            let [root, path] = [root, &bump.path].map(|path| shell_word(&path.to_string_lossy()));
+            format!("git -C {root} submodule update -- {path}")
+        });
+        run.warnings.push(format!(
+            "{} points the submodule {} to {}, and {why}: the next commit of everything in {} would take that back; {command}",
+            run.target,
+            bump.path.display(),
+            short(&bump.to),
+            root.display(),
+        ));
     }
+}
 
-    fn bring_noted(&mut self, note: &str) -> Outcome<()> {
-        let tip = self.repo.require_tip(&self.target)?;
-        let mut lines = note.lines();
-        if let (Some(old), Some(new)) = (lines.next(), lines.next())
-            && self.repo.is_ancestor(new, &tip).unwrap_or(false)
-            && let Some(root) = self.checkout()?
-        {
-            // If the target has moved on since, the submodules follow it.
-            let bumps = self.bumps(old, &tip)?;
-            self.bring_submodules(&root, bumps);
-        }
-        Ok(())
-    }
-
-    /// The checkout of the target, if there is one.
-    fn checkout(&self) -> Outcome<Option<PathBuf>> {
-        let all = crate::worktree_identity::list(&self.repo.common).map_err(|e| refuse(Code::Io, e))?;
-        let there = |entry: &WorktreeEntry| {
-            entry.branch.as_ref() == Some(&self.target) && entry.prunable.is_none() && !entry.is_bare
-        };
-        Ok(all.into_iter().find(there).and_then(|entry| entry.root))
-    }
-
-    /// Updates the submodules of a checkout to the commits that its branch has since a landing.
-    pub(crate) fn bring_submodules(&mut self, root: &Path, bumps: Vec<Bump>) {
-        for bump in bumps {
-            let sub = root.join(&bump.path);
-            let there = sub.join(".git").symlink_metadata().is_ok();
-            // Behind a link the submodule would belong to another checkout.
-            if !there || real(&sub) != real(root).join(&bump.path) {
-                continue;
-            }
-            let (why, command) = match bring(&sub, &bump) {
-                Ok(None) => continue,
-                Ok(Some(Stays { why, command })) => (why, command),
-                Err(refusal) => (refusal.message, None),
-            };
-            let command = command.unwrap_or_else(|| {
-                let [root, path] = [root, &bump.path].map(|path| shell_word(&path.to_string_lossy()));
-                format!("git -C {root} submodule update -- {path}")
-            });
-            self.warnings.push(format!(
-                "{} points the submodule {} to {}, and {why}: the next commit of everything in {} would take that back; {command}",
-                self.target,
-                bump.path.display(),
-                short(&bump.to),
-                root.display(),
-            ));
-        }
-    }
-
-    fn bumps(&self, old: &str, new: &str) -> Outcome<Vec<Bump>> {
-        let found = trees::changes(self.repo.git(), old, new)?.into_iter();
-        Ok(found
-            .filter(|one| one.old.0 == GITLINK && one.new.0 == GITLINK)
-            .map(|one| Bump {
-                path: one.path,
-                from: one.old.1,
-                to: one.new.1,
-            })
-            .collect())
-    }
+pub(crate) fn bumps(run: &Run<'_>, old: &str, new: &str) -> Outcome<Vec<Bump>> {
+    let found = trees::changes(run.repo.git(), old, new)?.into_iter();
+    Ok(found
+        .filter(|one| one.old.0 == GITLINK && one.new.0 == GITLINK)
+        .map(|one| Bump {
+            path: one.path,
+            from: one.old.1,
+            to: one.new.1,
+        })
+        .collect())
 }
 
 fn short(commit: &str) -> &str {

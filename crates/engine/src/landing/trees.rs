@@ -51,29 +51,26 @@ pub fn changes(git: Git, old: &str, new: &str) -> Outcome<Vec<Change>> {
 /// Mode and object by path; `None` removes the entry.
 pub type Entries = BTreeMap<Vec<u8>, Option<(String, String)>>;
 
-impl Repo {
-    /// Writes a tree that equals `tree` except for these entries, and returns its id.
-    pub fn tree_with(&self, tree: &str, entries: &Entries) -> Outcome<String> {
-        let folder =
-            Folder::make(self.scratch()).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
-        let index = folder.path.join("index");
-        let git = || self.git().env("GIT_INDEX_FILE", &index);
-        git().args(["read-tree", tree]).run().map_err(failed)?;
-        let mut lines = Vec::new();
-        for (path, entry) in entries {
-            let head = match entry {
-                Some((mode, object)) => format!("{mode} {object} 0\t"),
-                None => format!("0 {} 0\t", "0".repeat(tree.len())),
-            };
-            lines.extend(head.as_bytes());
-            lines.extend(path);
-            lines.push(0);
-        }
-        git()
-            .args(["update-index", "-z", "--index-info"])
-            .stdin(lines)
-            .run()
-            .map_err(failed)?;
-        git().arg("write-tree").line().map_err(failed)
+/// Writes a tree that equals `tree` except for these entries, and returns its id.
+pub(crate) fn tree_with(repo: &Repo, tree: &str, entries: &Entries) -> Outcome<String> {
+    let folder = Folder::make(repo.scratch()).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
+    let index = folder.path.join("index");
+    let git = || repo.git().env("GIT_INDEX_FILE", &index);
+    git().args(["read-tree", tree]).run().map_err(failed)?;
+    let mut lines = Vec::new();
+    for (path, entry) in entries {
+        let head = match entry {
+            Some((mode, object)) => format!("{mode} {object} 0\t"),
+            None => format!("0 {} 0\t", "0".repeat(tree.len())),
+        };
+        lines.extend(head.as_bytes());
+        lines.extend(path);
+        lines.push(0);
     }
+    git()
+        .args(["update-index", "-z", "--index-info"])
+        .stdin(lines)
+        .run()
+        .map_err(failed)?;
+    git().arg("write-tree").line().map_err(failed)
 }

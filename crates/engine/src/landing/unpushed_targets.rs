@@ -74,93 +74,91 @@ fn tracked(one: &Upstream, sharing: &Sharing) -> String {
     format!("refs/remotes/{remote}/{name}")
 }
 
-impl Repo {
-    /// Returns those of these targets that are ahead of the branch they are pushed to.
-    pub fn unpushed(&self, targets: &BTreeSet<String>, sharing: &Sharing) -> Vec<Unpushed> {
-        let mut refs = Refs {
-            common: &self.common,
-            packed: None,
-        };
-        let mut found = Vec::new();
-        for one in sharing
-            .branches
-            .iter()
-            .filter(|one| targets.contains(&one.branch))
-        {
-            let here = refs.commit(&format!("refs/heads/{}", one.branch));
-            if here.is_some() && here == refs.commit(&tracked(one, sharing)) {
-                continue;
-            }
-            // This is extra information in a reply, so an error here is ignored.
-            found.extend(self.apart(one).ok().flatten());
+/// Returns those of these targets that are ahead of the branch they are pushed to.
+pub(crate) fn unpushed(repo: &Repo, targets: &BTreeSet<String>, sharing: &Sharing) -> Vec<Unpushed> {
+    let mut refs = Refs {
+        common: &repo.common,
+        packed: None,
+    };
+    let mut found = Vec::new();
+    for one in sharing
+        .branches
+        .iter()
+        .filter(|one| targets.contains(&one.branch))
+    {
+        let here = refs.commit(&format!("refs/heads/{}", one.branch));
+        if here.is_some() && here == refs.commit(&tracked(one, sharing)) {
+            continue;
         }
-        found
+        // This is extra information in a reply, so an error here is ignored.
+        found.extend(apart(repo, one).ok().flatten());
     }
+    found
+}
 
-    /// Returns how far a branch is ahead of the branch it is pushed to or, if it was never pushed, of its upstream.
-    /// `None` if it is not ahead.
-    fn apart(&self, one: &Upstream) -> Outcome<Option<Unpushed>> {
-        let Some(remote) = self.remote_of(&one.branch)? else {
-            return Ok(None);
-        };
-        if remote.own_left_out(&one.branch).is_some() {
-            return Ok(None);
-        }
-        let follows = one.merge.strip_prefix("refs/heads/").unwrap_or(&one.merge);
-        let pushed = format!("{}/{}", remote.name, remote.branch);
-        let follows = format!("{}/{follows}", one.remote);
-        let mut there = None;
-        for name in [pushed, follows] {
-            let known = self.git().verify(&format!("refs/remotes/{name}^{{commit}}"));
-            if known.map_err(failed)?.is_some() {
-                there = Some(name);
-                break;
-            }
-        }
-        let Some(upstream) = there else { return Ok(None) };
-        let range = format!("refs/heads/{}...refs/remotes/{upstream}", one.branch);
-        let git = self
-            .git()
-            .args(["rev-list", "--left-right", "--count", &range, "--"]);
-        let counts = git.line().map_err(failed)?;
-        let mut counts = counts
-            .split_whitespace()
-            .map(|word| word.parse::<u64>().unwrap_or(0));
-        let (commits, behind) = (counts.next().unwrap_or(0), counts.next().unwrap_or(0));
-        if commits == 0 {
-            return Ok(None);
-        }
-        let push = remote.push_command(&one.branch);
-        Ok(Some(Unpushed {
-            command: match behind {
-                0 => push,
-                // The result of the pull is to be checked before it is pushed.
-                _ => format!(
-                    "{} # see that it passes, then: {push}",
-                    self.pull_command(&one.branch, &upstream, &remote)
-                ),
-            },
-            branch: one.branch.clone(),
-            upstream,
-            commits,
-            behind,
-        }))
+/// Returns how far a branch is ahead of the branch it is pushed to or, if it was never pushed, of its upstream.
+/// `None` if it is not ahead.
+pub(crate) fn apart(repo: &Repo, one: &Upstream) -> Outcome<Option<Unpushed>> {
+    let Some(remote) = repo.remote_of(&one.branch)? else {
+        return Ok(None);
+    };
+    if remote.own_left_out(&one.branch).is_some() {
+        return Ok(None);
     }
+    let follows = one.merge.strip_prefix("refs/heads/").unwrap_or(&one.merge);
+    let pushed = format!("{}/{}", remote.name, remote.branch);
+    let follows = format!("{}/{follows}", one.remote);
+    let mut there = None;
+    for name in [pushed, follows] {
+        let known = repo.git().verify(&format!("refs/remotes/{name}^{{commit}}"));
+        if known.map_err(failed)?.is_some() {
+            there = Some(name);
+            break;
+        }
+    }
+    let Some(upstream) = there else { return Ok(None) };
+    let range = format!("refs/heads/{}...refs/remotes/{upstream}", one.branch);
+    let git = repo
+        .git()
+        .args(["rev-list", "--left-right", "--count", &range, "--"]);
+    let counts = git.line().map_err(failed)?;
+    let mut counts = counts
+        .split_whitespace()
+        .map(|word| word.parse::<u64>().unwrap_or(0));
+    let (commits, behind) = (counts.next().unwrap_or(0), counts.next().unwrap_or(0));
+    if commits == 0 {
+        return Ok(None);
+    }
+    let push = remote.push_command(&one.branch);
+    Ok(Some(Unpushed {
+        command: match behind {
+            0 => push,
+            // The result of the pull is to be checked before it is pushed.
+            _ => format!(
+                "{} # see that it passes, then: {push}",
+                pull_command(repo, &one.branch, &upstream, &remote)
+            ),
+        },
+        branch: one.branch.clone(),
+        upstream,
+        commits,
+        behind,
+    }))
+}
 
-    /// The command that brings a branch up to `upstream`.
-    fn pull_command(&self, branch: &str, upstream: &str, remote: &Remote) -> String {
-        let all = crate::worktree_identity::list(&self.common).unwrap_or_default();
-        let out = all
-            .into_iter()
-            .find(|entry| entry.branch.as_deref() == Some(branch));
-        let at = match out.and_then(|entry| entry.root) {
-            Some(root) => format!("git -C {}", shell_word(&root.to_string_lossy())),
-            None => format!("git switch {} && git", shell_word(branch)),
-        };
-        let (from, name) = match upstream.strip_prefix(&format!("{}/", remote.name)) {
-            Some(name) => (remote.name.as_str(), name),
-            None => upstream.split_once('/').unwrap_or((upstream, branch)),
-        };
-        format!("{at} pull --no-rebase {} {}", shell_word(from), shell_word(name))
-    }
+/// The command that brings a branch up to `upstream`.
+pub(crate) fn pull_command(repo: &Repo, branch: &str, upstream: &str, remote: &Remote) -> String {
+    let all = crate::worktree_identity::list(&repo.common).unwrap_or_default();
+    let out = all
+        .into_iter()
+        .find(|entry| entry.branch.as_deref() == Some(branch));
+    let at = match out.and_then(|entry| entry.root) {
+        Some(root) => format!("git -C {}", shell_word(&root.to_string_lossy())),
+        None => format!("git switch {} && git", shell_word(branch)),
+    };
+    let (from, name) = match upstream.strip_prefix(&format!("{}/", remote.name)) {
+        Some(name) => (remote.name.as_str(), name),
+        None => upstream.split_once('/').unwrap_or((upstream, branch)),
+    };
+    format!("{at} pull --no-rebase {} {}", shell_word(from), shell_word(name))
 }
