@@ -33,6 +33,7 @@ mod cli_tracker;
 mod cli_uninstall;
 mod cli_units;
 mod cli_verify;
+mod earlier_program;
 mod handoff;
 mod hook_programs;
 mod landing;
