@@ -11,6 +11,12 @@ pub struct GitWorld {
     pub top: PathBuf,
 }
 
+impl Default for GitWorld {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl GitWorld {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("temporary folder");

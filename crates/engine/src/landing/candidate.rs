@@ -374,7 +374,7 @@ impl Rules<'_> {
             return Ok(Err((left, failed)));
         }
         Ok(Ok((
-            crate::landing::trees::tree_with(&self.repo, &merge.tree, &entries)?,
+            crate::landing::trees::tree_with(self.repo, &merge.tree, &entries)?,
             settled,
         )))
     }

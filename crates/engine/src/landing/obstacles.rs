@@ -123,7 +123,7 @@ pub fn without(repo: &Repo, root: &Path, new: &str, these: &[PathBuf]) -> Outcom
         };
         entries.insert(name.to_owned(), entry);
     }
-    crate::landing::trees::tree_with(&repo, new, &entries)
+    crate::landing::trees::tree_with(repo, new, &entries)
 }
 
 /// Files to move aside.

@@ -296,7 +296,7 @@ impl Run<'_> {
         let agent = self.cx.actor.agent_id.to_string();
         let cx = self.cx;
         let may_run = |kind: Kind, name: &str, text: &str| {
-            crate::approvals::approvals()?.require(&crate::approvals::repository(&cx), kind, name, text)
+            crate::approvals::approvals()?.require(&crate::approvals::repository(cx), kind, name, text)
         };
         let means = Means {
             // The history of others is not squashed.
@@ -341,7 +341,7 @@ impl Run<'_> {
         let (old, new) = (candidate.old.clone(), candidate.commit().to_owned());
         let checks = self.checks(&[], &candidate.old, rules)?;
         let is_ours =
-            |root: &Path, path: &Path| crate::issues::sync::projection::is_projection(&cx, root, path);
+            |root: &Path, path: &Path| crate::issues::sync::projection::is_projection(cx, root, path);
         self.require_rules(candidate.commit()).map_err(|mut refusal| {
             refusal.help = vec![format!("have it mended on {there} first")];
             refusal
@@ -365,7 +365,7 @@ impl Run<'_> {
         if let Move::Done(landed) = tested.land(&format!("jit: merged {there}"), &is_ours)?
             && let Some((root, paths)) = &landed.replaced
         {
-            crate::issues::sync::projection::project_again(&cx, root, paths);
+            crate::issues::sync::projection::project_again(cx, root, paths);
             crate::landing::submodules::bring_submodules(self, root, bumps);
         }
         crate::landing::submodules::forget_submodules(self);

@@ -196,7 +196,7 @@ impl Run<'_> {
                 let cx = self.cx;
                 let may_run = |kind: Kind, name: &str, text: &str| {
                     crate::approvals::approvals()?.require(
-                        &crate::approvals::repository(&cx),
+                        &crate::approvals::repository(cx),
                         kind,
                         name,
                         text,
@@ -263,7 +263,7 @@ impl Run<'_> {
             let checks = self.checks(&group, &candidate.old, rules)?;
             let cx = self.cx;
             let is_ours =
-                |root: &Path, path: &Path| crate::issues::sync::projection::is_projection(&cx, root, path);
+                |root: &Path, path: &Path| crate::issues::sync::projection::is_projection(cx, root, path);
             let can_move = self
                 .require_rules(candidate.commit())
                 .and_then(|()| require_movable(&self.repo, &self.target, candidate.commit(), &is_ours));

@@ -36,7 +36,7 @@ use crate::units::worktree_state::leads_to;
 use crate::units::worktree_state::unfinished;
 
 /// A submodule whose commit a unit changes.
-struct Pointer {
+pub(crate) struct Pointer {
     path: PathBuf,
     commit: String,
 }

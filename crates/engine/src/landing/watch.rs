@@ -89,7 +89,7 @@ pub fn watch_conflicts<'a>(cx: &'a Context, into: Option<&str>) -> Outcome<Confl
     };
     let trees = Trees::new().map_err(|e| io_refusal("watch", &repo.common, &e))?;
     let mut watch = ConflictWatch {
-        cx: cx,
+        cx,
         live: Live::new(&repo)?,
         target,
         looks: 0,
