@@ -28,7 +28,7 @@ use crate::render::{self, clean_line};
     issue is exported first, and in a file beside it what only the trees had about gates. What else is committed stays, and so does anything that would be lost: it is named."
 )]
 pub struct Flags {
-    /// Where to write the issues [default: jit-export-<time>.jsonl in the git directory]
+    /// Where to write the issues [default: jit-export-TIME.jsonl in the git directory]
     #[arg(long, value_name = "FILE")]
     export: Option<PathBuf>,
     /// Remove .jit/ from this worktree although it is committed

@@ -1,8 +1,8 @@
 //! Lists of issues. Each issue stays packed, as the state stores it, and is read in place.
 //!
-//! What must hold: a listed issue shows the same fields as [`IssueView`] of that issue, in JSON too.
+//! What must hold: a listed issue shows the same fields as `IssueView` of that issue, in JSON too.
 //!
-//! Ten thousand [`IssueView`]s need about a hundred thousand small allocations. Those take longer than reading the
+//! Ten thousand `IssueView` values need about a hundred thousand small allocations. Those take longer than reading the
 //! issues.
 
 use jit_core::log::packed_issue::{self, Packed};

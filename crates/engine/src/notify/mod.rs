@@ -8,7 +8,7 @@
 //! - Each event is notified once. The ids are in the workflow's folder, so the next coordinator knows them. If a
 //!   coordinator is killed during a delivery, the notification may be sent again with the same `id`.
 //! - At most `BURST` notifications are sent at once, and then one in each `PACE`. Events in between are combined.
-//! - A notification contains no secret ([`jit_agents::runner::redact`]), nor does an argument list ([`deliver`]).
+//! - A notification contains no secret ([`jit_agents::redact`]), nor does an argument list ([`deliver`]).
 //!
 //! Format of a notification, one JSON object: `schema_version`, `id`, `class`, `at`, `repository`, `workflow`,
 //! `unit`, `agent`, `title` (one line), `message`, `next` (a command), `more` (how many others it stands for).
