@@ -1,4 +1,4 @@
-//! What `jit_core::model::gitignore` answers is what git answers (F3): generated trees and rules, a git process for each tree.
+//! `jit_core::model::gitignore` gives the same answers as git (F3): generated trees and rules, a git process for each tree.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -137,7 +137,7 @@ impl Opened {
         self.world.run(command).ok().stdout
     }
 
-    /// What the earlier program answered, with a word in the place of the folder.
+    /// The answers of the earlier program, with a placeholder for the folder.
     fn kept(&self, file: &str) -> String {
         let text = fs::read_to_string(self.root.join("answers").join(file)).expect(file);
         self.without_root(&text)
