@@ -11,7 +11,14 @@ use jit_core::model::account::Parked;
 use jit_core::model::ids::is_unprintable;
 use jit_core::model::issue::Performer;
 use jit_core::query::claim_views::LeaseView;
-use jit_engine::api::{ActiveLease, IssueView, Listed, Listing, Progress, ProgressOf, Status, StatusIssue};
+use jit_engine::api::claims::ActiveLease;
+use jit_engine::api::issue_list::Listed;
+use jit_engine::api::issue_list::Listing;
+use jit_engine::api::issues::IssueView;
+use jit_engine::api::issues::Progress;
+use jit_engine::api::issues::ProgressOf;
+use jit_engine::api::overview::Status;
+use jit_engine::api::overview::StatusIssue;
 use serde_json::Value;
 
 /// Tells whether a text is printable ASCII. Nearly every text is, and needs no cleaning.

@@ -11,6 +11,7 @@
 //!   unit, and one landing at a time.
 //! - Agents do not depend on it: they keep running after it ends.
 
+use crate::api::landing::LandingReply;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -31,9 +32,10 @@ use jit_os::shell::shell_word;
 use jit_os::{clock, file, io_refusal};
 use jit_store::Outcome;
 
+use crate::api::Reply;
 use crate::api::attempts::{Again, DispatchAsk};
 use crate::api::landing::{MergeAsk, MergeMode};
-use crate::api::{Force, Reply};
+use crate::api::rescue::Force;
 use crate::attempts::dispatch::Starting;
 use crate::context::{Context, Options};
 use crate::notify::Notifier;
@@ -842,7 +844,7 @@ impl Work {
         };
         crate::issues::sync::sync_if_git_moved(cx);
         let answer = crate::landing::service::merge_units(cx, &ask)?;
-        let Reply::Merge(report) = answer.reply else {
+        let Reply::Landing(LandingReply::Report(report)) = answer.reply else {
             return Ok(Came::default());
         };
         // A unit that cannot land now counts as a failed step. Conflicts and failed checks are in its state.

@@ -14,7 +14,7 @@ use jit_core::query::claim_views::LeaseView;
 use jit_git::WorktreeEntry;
 use jit_store::{Outcome, View};
 
-use crate::api::ActiveLease;
+use crate::api::claims::ActiveLease;
 use crate::context::Context;
 use crate::heartbeats as heartbeat;
 use crate::refusals::refuse;

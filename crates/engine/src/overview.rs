@@ -2,6 +2,8 @@
 //!
 //! Limitations: at most five ready issues are shown.
 
+use crate::api::overview::OverviewReply;
+use crate::api::overview::OverviewRequest;
 use std::collections::BTreeSet;
 
 use jit_core::log::packed_issue::Packed;
@@ -14,8 +16,12 @@ use jit_core::model::unit::Phase;
 use jit_core::query::ready_queue;
 use jit_store::{Outcome, View};
 
+use crate::api::issues::Counts;
 use crate::api::landing::Unpushed;
-use crate::api::{Answer, Counts, Reply, Status, StatusClaim, StatusIssue};
+use crate::api::overview::Status;
+use crate::api::overview::StatusClaim;
+use crate::api::overview::StatusIssue;
+use crate::api::{Answer, Reply};
 use crate::context::Context;
 use crate::issues::issue_lists::{Closed, Rivals, lease_on, leases, waits_for};
 use crate::landing::{Repo, unpushed_targets as unpushed};
@@ -150,7 +156,11 @@ pub(crate) fn status(cx: &Context) -> Outcome<Answer> {
             .filter_map(|account| account.shown(view.now.wall))
             .collect(),
     };
-    crate::write_path::read_answer(cx, &view, Reply::Status(Box::new(status)))
+    crate::write_path::read_answer(
+        cx,
+        &view,
+        Reply::Overview(OverviewReply::Status(Box::new(status))),
+    )
 }
 
 /// Returns targets with landings that are not pushed.
@@ -174,5 +184,12 @@ pub(crate) fn unpushed(cx: &Context, view: &View) -> Vec<Unpushed> {
             &targets,
             &sharing,
         ),
+    }
+}
+
+/// Carries out a request about the whole repository.
+pub(crate) fn handle(cx: &Context, request: OverviewRequest) -> Outcome<Answer> {
+    match request {
+        OverviewRequest::Status => status(cx),
     }
 }

@@ -1,5 +1,9 @@
 //! Sessions: an agent starts a session, sends heartbeats, and ends it (F1, F7).
 
+use crate::api::sessions::PrunedSessions;
+use crate::api::sessions::SessionReply;
+use crate::api::sessions::SessionRequest;
+use crate::api::sessions::Sessions;
 use std::io;
 
 use jit_core::compat::AGENT_TYPES;
@@ -99,7 +103,7 @@ pub(crate) fn start_session(cx: &Context, asked: &StartSession) -> Outcome<Answe
         sessions::bind(control, process, &session.session_id, &session.agent_id).map_err(io)?;
     }
     let mut answer = crate::write_path::answer(cx, done);
-    answer.reply = Reply::Session(Box::new(session_view(cx, &session)));
+    answer.reply = Reply::Sessions(SessionReply::Session(Box::new(session_view(cx, &session))));
     Ok(answer)
 }
 
@@ -178,7 +182,7 @@ pub(crate) fn beat_session(cx: &Context, named: Option<&SessionId>) -> Outcome<A
     if session.actor() == cx.actor {
         crate::leases::renew_own(cx)?;
     }
-    let shown = Reply::Session(Box::new(session_view(cx, &session)));
+    let shown = Reply::Sessions(SessionReply::Session(Box::new(session_view(cx, &session))));
     refresh_sessions(cx, &view).map_err(|e| refuse(Code::Io, e))?;
     crate::write_path::read_answer(cx, &view, shown)
 }
@@ -212,7 +216,7 @@ pub(crate) fn end_session(cx: &Context, named: Option<&SessionId>, status: Sessi
     }
     let after = crate::write_path::view(cx)?;
     let session = meant(cx, &after, Some(&session.session_id))?;
-    answer.reply = Reply::Session(Box::new(session_view(cx, &session)));
+    answer.reply = Reply::Sessions(SessionReply::Session(Box::new(session_view(cx, &session))));
     Ok(answer)
 }
 
@@ -223,7 +227,11 @@ pub(crate) fn list_sessions(cx: &Context, all: bool) -> Outcome<Answer> {
         sessions.retain(|session| matches!(session.status, SessionStatus::Active | SessionStatus::Stale));
     }
     sessions.sort_by_key(|session| session.started_at);
-    crate::write_path::read_answer(cx, &view, Reply::Sessions { sessions })
+    crate::write_path::read_answer(
+        cx,
+        &view,
+        Reply::Sessions(SessionReply::Sessions(Sessions { sessions })),
+    )
 }
 
 /// Returns sessions that were not ended and have recent heartbeats.
@@ -246,7 +254,7 @@ fn session_views(cx: &Context, table: &dyn Table) -> Outcome<Vec<SessionView>> {
 pub(crate) fn show_session(cx: &Context, named: Option<&SessionId>) -> Outcome<Answer> {
     let view = crate::write_path::view(cx)?;
     let session = meant(cx, &view, named)?;
-    let shown = Reply::Session(Box::new(session_view(cx, &session)));
+    let shown = Reply::Sessions(SessionReply::Session(Box::new(session_view(cx, &session))));
     crate::write_path::read_answer(cx, &view, shown)
 }
 
@@ -269,7 +277,7 @@ pub(crate) fn prune_sessions(cx: &Context) -> Outcome<Answer> {
     };
     sessions::unbind(&cx.place.control_dir, &pruned).map_err(|e| refuse(Code::Io, e))?;
     let mut answer = crate::write_path::answer(cx, done);
-    answer.reply = Reply::Pruned { pruned };
+    answer.reply = Reply::Sessions(SessionReply::Pruned(PrunedSessions { pruned }));
     Ok(answer)
 }
 
@@ -310,4 +318,16 @@ fn refresh_sessions(cx: &Context, view: &View) -> io::Result<()> {
     write_sessions(cx, &*view.table, view.sequence)?;
     drop(guard);
     Ok(())
+}
+
+/// Carries out a request about sessions.
+pub(crate) fn handle(cx: &Context, request: SessionRequest) -> Outcome<Answer> {
+    match request {
+        SessionRequest::Start(start) => start_session(cx, &start),
+        SessionRequest::Beat { session } => beat_session(cx, session.as_ref()),
+        SessionRequest::End { session, status } => end_session(cx, session.as_ref(), status),
+        SessionRequest::List { all } => list_sessions(cx, all),
+        SessionRequest::Show { session } => show_session(cx, session.as_ref()),
+        SessionRequest::Prune => prune_sessions(cx),
+    }
 }

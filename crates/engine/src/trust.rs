@@ -8,6 +8,10 @@
 //! - An agent can never approve a command, unless the user's own settings allow it. This is a guard rail: an agent
 //!   that can run commands can also run programs other than `jit`.
 
+use crate::api::trust::Commands;
+use crate::api::trust::Revoked;
+use crate::api::trust::TrustReply;
+use crate::api::trust::TrustRequest;
 use jit_core::landing::path_rules::MergePolicy;
 use jit_core::model::time::Wall;
 use jit_os::clock;
@@ -77,7 +81,10 @@ pub(crate) fn commands(cx: &Context) -> Outcome<Answer> {
     let commands = needs(&registry, others, |kind, name, text| {
         trust.is_trusted(&repository, kind, name, text)
     });
-    Ok(plain(cx, Reply::Commands { commands }))
+    Ok(plain(
+        cx,
+        Reply::Trust(TrustReply::Commands(Commands { commands })),
+    ))
 }
 
 pub(crate) fn trust(cx: &Context, mut commands: Vec<Need>) -> Outcome<Answer> {
@@ -86,7 +93,10 @@ pub(crate) fn trust(cx: &Context, mut commands: Vec<Need>) -> Outcome<Answer> {
         approve(cx, command.kind, &command.name, &command.text, How::Asked)?;
         command.is_trusted = true;
     }
-    Ok(plain(cx, Reply::Commands { commands }))
+    Ok(plain(
+        cx,
+        Reply::Trust(TrustReply::Commands(Commands { commands })),
+    ))
 }
 
 pub(crate) fn revoke(cx: &Context) -> Outcome<Answer> {
@@ -102,7 +112,7 @@ pub(crate) fn revoke(cx: &Context) -> Outcome<Answer> {
         let now = Wall::from_ms(clock::wall_ms());
         revoked += trust.revoke(&repository, kind, &name, None, now)?;
     }
-    Ok(plain(cx, Reply::Revoked { revoked }))
+    Ok(plain(cx, Reply::Trust(TrustReply::Revoked(Revoked { revoked }))))
 }
 
 /// Returns all commands of a repository that need approval: its gates, and those that the caller found elsewhere.
@@ -186,3 +196,12 @@ pub(crate) fn commands_of_settings(cx: &Context) -> Vec<(Kind, String, String)> 
 
 /// Settings that decide which program runs or with which rights. They need approval if they came with the repository.
 pub(crate) const RISKY: &[&str] = &["dispatch.command", "dispatch.permission_mode"];
+
+/// Carries out a request about trust.
+pub(crate) fn handle(cx: &Context, request: TrustRequest) -> Outcome<Answer> {
+    match request {
+        TrustRequest::List => commands(cx),
+        TrustRequest::Approve { commands } => trust(cx, commands),
+        TrustRequest::Revoke => revoke(cx),
+    }
+}

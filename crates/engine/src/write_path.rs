@@ -8,6 +8,17 @@
 //! - If the outcome is unknown, the refusal carries the request id for the retry.
 //! - Files beside the log are written only through the followers, before and after the append.
 
+use crate::api::claims::ClaimReply;
+use crate::api::claims::Evicted;
+use crate::api::claims::Released;
+use crate::api::file_locks::FileLockReply;
+use crate::api::file_locks::Locks;
+use crate::api::gates::GateReply;
+use crate::api::issues::Deleted;
+use crate::api::issues::IssueReply;
+use crate::api::issues::Issues;
+use crate::api::sessions::PrunedSessions;
+use crate::api::sessions::SessionReply;
 use std::path::Path;
 use std::time::Duration;
 
@@ -28,7 +39,9 @@ use jit_os::random;
 use jit_os::shell::shell_word;
 use jit_store::{Ask, Done, Outcome, View};
 
-use crate::api::{Answer, IssueView, Listing, Reply};
+use crate::api::issue_list::Listing;
+use crate::api::issues::IssueView;
+use crate::api::{Answer, Reply};
 use crate::context::Context;
 use crate::identity as agent;
 use crate::refusals::{refuse, stopped};
@@ -160,34 +173,34 @@ pub(crate) fn answer(cx: &Context, done: Done) -> Answer {
             lease,
             existing,
             regranted,
-        } => Reply::Lease(LeaseView {
+        } => Reply::Claims(ClaimReply::Lease(LeaseView {
             existing,
             regranted,
             ..LeaseView::of(&lease)
-        }),
-        Decided::Released(leases) => Reply::Released {
+        })),
+        Decided::Released(leases) => Reply::Claims(ClaimReply::Released(Released {
             released: views(&leases),
-        },
+        })),
         Decided::Evicted(leases) => {
             for lease in &leases {
                 warnings.push(format!("{} lost its lease {}", lease.agent_id, lease.lease_id));
             }
-            Reply::Evicted {
+            Reply::Claims(ClaimReply::Evicted(Evicted {
                 evicted: views(&leases),
-            }
+            }))
         }
-        Decided::Joined(_) => Reply::Issues {
+        Decided::Joined(_) => Reply::Issues(IssueReply::Issues(Issues {
             issues: Listing::default(),
-        },
-        Decided::Issue(issue) => Reply::Issue(Box::new(crate::write_path::described(
+        })),
+        Decided::Issue(issue) => Reply::Issues(IssueReply::Issue(Box::new(crate::write_path::described(
             cx, *issue, &done.own, &done.now,
-        ))),
-        Decided::Deleted(issue) => Reply::Deleted { deleted: issue.id },
-        Decided::Commented(comment) => Reply::Comment(comment),
-        Decided::Judged(result) => Reply::Judged(result),
-        Decided::Locks(leases) => Reply::Locks {
+        )))),
+        Decided::Deleted(issue) => Reply::Issues(IssueReply::Deleted(Deleted { deleted: issue.id })),
+        Decided::Commented(comment) => Reply::Issues(IssueReply::Comment(comment)),
+        Decided::Judged(result) => Reply::Gates(GateReply::Judged(result)),
+        Decided::Locks(leases) => Reply::FileLocks(FileLockReply::Locks(Locks {
             locks: leases.iter().filter_map(LockView::of).collect(),
-        },
+        })),
         // The handlers of these commands build their own replies.
         Decided::Unit(_)
         | Decided::Workflow(_)
@@ -197,7 +210,7 @@ pub(crate) fn answer(cx: &Context, done: Done) -> Answer {
         | Decided::Queued(_)
         | Decided::Session(_)
         | Decided::SessionEnded(_)
-        | Decided::Pruned(_) => Reply::Pruned { pruned: Vec::new() },
+        | Decided::Pruned(_) => Reply::Sessions(SessionReply::Pruned(PrunedSessions { pruned: Vec::new() })),
     };
     Answer { reply, warnings }
 }

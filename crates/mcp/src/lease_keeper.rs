@@ -9,6 +9,11 @@
 //!
 //! Deadlines are counted by the boot clock, which goes on while the machine sleeps.
 
+use jit_engine::api::claims::ClaimReply;
+use jit_engine::api::claims::ClaimRequest;
+use jit_engine::api::file_locks::FileLockReply;
+use jit_engine::api::file_locks::FileLockRequest;
+use jit_engine::api::file_locks::Locks;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -130,7 +135,7 @@ impl LeaseKeeper {
         let (locks, claims): (Vec<_>, Vec<_>) =
             self.due(now()).into_iter().partition(|(_, kept)| kept.is_lock);
         for (id, kept) in claims {
-            let request = Request::Renew {
+            let request = ClaimRequest::Renew {
                 target: Target::Lease(id.clone()),
                 ttl_secs: None,
             };
@@ -144,7 +149,7 @@ impl LeaseKeeper {
             let which = OwnLocks::Leases(leases);
             ask(
                 options,
-                Request::LockExtend {
+                FileLockRequest::Extend {
                     which,
                     ttl_secs: None,
                 },
@@ -172,13 +177,13 @@ impl LeaseKeeper {
         for id in held {
             // A lease that expired or was evicted needs no release.
             let target = Target::Lease(id);
-            let _ = ask(options, Request::Release { target });
+            let _ = ask(options, ClaimRequest::Release { target });
         }
     }
 
     fn settle_locks(&self, due: &[(LeaseId, KeptLease)], extended: Outcome<Reply>) {
         let extended = match extended {
-            Ok(Reply::Locks { locks }) => locks,
+            Ok(Reply::FileLocks(FileLockReply::Locks(Locks { locks }))) => locks,
             Ok(_) => return,
             Err(refusal) => {
                 for (id, kept) in due {
@@ -201,7 +206,7 @@ impl LeaseKeeper {
 
     fn settle(&self, id: &LeaseId, kept: &KeptLease, renewed: Outcome<Reply>) {
         let problem = match renewed {
-            Ok(Reply::Lease(lease)) => {
+            Ok(Reply::Claims(ClaimReply::Lease(lease))) => {
                 locked(&self.leases).remove(id);
                 if lease.expires_at > kept.expires_at {
                     let again = KeptLease::new(kept.what.clone(), kept.issue.clone(), lease.expires_at);
@@ -245,7 +250,7 @@ impl LeaseKeeper {
     }
 }
 
-fn ask(options: &Options, request: Request) -> Outcome<Reply> {
+fn ask(options: &Options, request: impl Into<Request>) -> Outcome<Reply> {
     let app = jit_engine::opening::open(options, Need::Write)?;
     jit_engine::handle::handle(&app, request).map(|answer| answer.reply)
 }
@@ -302,10 +307,10 @@ mod tests {
             expires_at: first.expires_at.plus_secs(50),
             ..first.clone()
         };
-        keeper.settle(&id, &kept, Ok(Reply::Lease(longer.clone())));
+        keeper.settle(&id, &kept, Ok(Reply::Claims(ClaimReply::Lease(longer.clone()))));
         let (id, kept) = only(&keeper);
         assert_eq!(kept.expires_at, longer.expires_at);
-        keeper.settle(&id, &kept, Ok(Reply::Lease(longer)));
+        keeper.settle(&id, &kept, Ok(Reply::Claims(ClaimReply::Lease(longer))));
         assert_eq!(keeper.due(u64::MAX), []);
         assert_eq!(keeper.news(), [] as [String; 0]);
     }

@@ -97,9 +97,9 @@ impl<'a> ToolCall<'a> {
     }
 
     /// Opens the repository for each request: settings, branch and identity may have changed since the last one.
-    fn ask(&mut self, request: Request) -> Outcome<Reply> {
-        let need = if request.writes() { Need::Write } else { Need::Read };
-        let app = jit_engine::opening::open(self.options, need)?;
+    fn ask(&mut self, request: impl Into<Request>) -> Outcome<Reply> {
+        let request = request.into();
+        let app = jit_engine::opening::open(self.options, request.facts().need())?;
         let Answer { reply, warnings } = jit_engine::handle::handle(&app, request)?;
         self.actor = Some(app.actor);
         for warning in warnings {

@@ -11,7 +11,19 @@
 use std::io;
 
 /// A process that cannot be mistaken for a later one with the same pid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
+)]
 pub struct ProcessRef {
     pub pid: u32,
     /// Opaque outside this module; equal means the same process.

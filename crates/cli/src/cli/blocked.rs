@@ -1,6 +1,6 @@
 //! `jit blocked`: lists the issues that are blocked, and why.
 
-use jit_engine::api::Request;
+use jit_engine::api::issues::IssueRequest;
 use jit_store::Outcome;
 
 use super::{Cx, Output};
@@ -9,5 +9,5 @@ use super::{Cx, Output};
 pub struct Flags {}
 
 pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::Blocked)
+    cx.ask(IssueRequest::Blocked)
 }

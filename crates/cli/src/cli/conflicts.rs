@@ -4,10 +4,11 @@
 //! - Conflicts do not change the exit code: it is 0.
 //! - With `--watch`, a picture is printed only when it differs from the last one.
 
+use jit_engine::api::landing::LandingRequest;
 use std::time::Duration;
 
+use jit_engine::api::Answer;
 use jit_engine::api::landing::Picture;
-use jit_engine::api::{Answer, Request};
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
@@ -42,12 +43,14 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     if !flags.watch {
         let Answer { reply, warnings } = jit_engine::handle::handle(
             &app,
-            Request::Conflicts {
+            LandingRequest::Conflicts {
                 into: flags.into,
                 branches: flags.branches,
             },
         )?;
-        return Ok(cx.show(&reply, |style| text(&reply, "", style)).warn(warnings));
+        return Ok(cx
+            .show(&reply.value(), |style| text(&reply, "", style))
+            .warn(warnings));
     }
     let mut watch = jit_engine::landing::watch::watch_conflicts(&app, flags.into.as_deref())?;
     let mut shown: Option<Picture> = None;

@@ -2,7 +2,7 @@
 //!
 //! With `--pr` nothing lands here: the branch is pushed and others are asked to merge it.
 
-use jit_engine::api::Request;
+use jit_engine::api::units::UnitRequest;
 use jit_store::Outcome;
 
 use super::worktree::merge;
@@ -24,7 +24,7 @@ pub struct Flags {
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     merge::show(
-        Request::Finish {
+        UnitRequest::Finish {
             unit: flags.unit,
             pr: flags.pr,
         },

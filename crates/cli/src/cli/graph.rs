@@ -2,16 +2,17 @@
 //!
 //! With `--json` and the text format, the reply itself is printed. Other formats are a string inside the JSON document.
 
+use jit_engine::api::issues::IssueReply;
+use jit_engine::api::issues::{GraphFormat, IssueRequest};
 use std::path::PathBuf;
 
 use jit_core::model::ids::IssuePrefix;
-use jit_core::query::graph;
-use jit_engine::api::{Answer, Reply, Request};
+use jit_engine::api::{Answer, Reply};
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 use serde_json::json;
 
-use super::{Cx, Output, invalid};
+use super::{Cx, Output};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
@@ -19,17 +20,6 @@ enum Format {
     Dot,
     Mermaid,
     Svg,
-}
-
-impl Format {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Dot => "dot",
-            Self::Mermaid => "mermaid",
-            Self::Svg => "svg",
-        }
-    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -52,29 +42,27 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    let request = Request::Graph {
+    // As JSON and without a file, the default is the graph as data.
+    let drawn = match flags.format {
+        Format::Text if cx.json() && flags.output.is_none() => None,
+        Format::Text => Some(GraphFormat::Text),
+        Format::Dot => Some(GraphFormat::Dot),
+        Format::Mermaid => Some(GraphFormat::Mermaid),
+        Format::Svg => Some(GraphFormat::Svg),
+    };
+    let request = IssueRequest::Graph {
         issue: flags.issue,
         closed: flags.all,
+        drawn,
     };
     let Answer { reply, warnings } = jit_engine::handle::handle(&cx.app(Need::Read)?, request)?;
-    let Reply::Graph(of) = &reply else {
-        return Err(invalid("the answer is no graph"));
+    let Reply::Issues(IssueReply::Picture(picture)) = &reply else {
+        return Ok(cx.show(&reply.value(), |_| String::new()).warn(warnings));
     };
-    let drawn = match flags.format {
-        Format::Text if cx.json() && flags.output.is_none() => {
-            return Ok(cx.show(&reply, |_| String::new()).warn(warnings));
-        }
-        Format::Text => graph::text(&of.graph),
-        Format::Dot => graph::dot(&of.graph),
-        Format::Mermaid => graph::mermaid(&of.graph),
-        Format::Svg => graph::svg(&of.graph),
-    };
-    let format = flags.format.name();
     let Some(file) = flags.output else {
-        let value = json!({ "format": format, "text": drawn });
-        return Ok(cx.show(&value, |_| drawn).warn(warnings));
+        return Ok(cx.show(picture, |_| picture.text.clone()).warn(warnings));
     };
-    let file = super::write_file(&file, drawn.as_bytes())?;
-    let value = json!({ "format": format, "file": file });
+    let file = super::write_file(&file, picture.text.as_bytes())?;
+    let value = json!({ "format": picture.format, "file": file });
     Ok(cx.wrote(&value, &file).warn(warnings))
 }

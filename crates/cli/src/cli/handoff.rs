@@ -3,8 +3,9 @@
 //! With `--to`, an agent of another kind continues in the same unit. With `--to-unit`, the next agent of that unit gets
 //! the handoff.
 
+use jit_engine::api::attempts::AttemptRequest;
 use jit_engine::api::attempts::HandAsk;
-use jit_engine::api::{HandoffView, Request};
+use jit_engine::api::attempts::HandoffView;
 use jit_store::Outcome;
 
 use super::worktree::dispatch::RunFlags;
@@ -52,7 +53,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         Some(kind) => flags.run.for_kind(kind)?,
         None => flags.run.settings()?,
     };
-    let handed = cx.ask(Request::Handoff(Box::new(HandAsk {
+    let handed = cx.ask(AttemptRequest::Handoff(Box::new(HandAsk {
         unit: flags.unit.clone(),
         to: flags.to,
         to_unit: flags.to_unit,

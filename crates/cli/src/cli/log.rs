@@ -1,7 +1,8 @@
 //! `jit log`: lists the landings: when, which unit, on which branch, by which agent, and the checks that passed.
 
 use jit_core::model::unit::Passed;
-use jit_engine::api::{Landing, Request};
+use jit_engine::api::landing::Landing;
+use jit_engine::api::landing::LandingRequest;
 use jit_store::Outcome;
 
 use super::{Cx, Output};
@@ -18,7 +19,7 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::Landings {
+    cx.ask(LandingRequest::History {
         unit: flags.unit,
         limit: flags.limit,
     })

@@ -53,6 +53,41 @@ mod whoami;
 mod workflow;
 mod worktree;
 
+use jit_engine::api::attempts::AttemptReply;
+use jit_engine::api::claims::ClaimHistory;
+use jit_engine::api::claims::ClaimReply;
+use jit_engine::api::claims::ClaimRequest;
+use jit_engine::api::claims::Evicted;
+use jit_engine::api::claims::Released;
+use jit_engine::api::file_locks::FileLockReply;
+use jit_engine::api::file_locks::LockChecks;
+use jit_engine::api::file_locks::Locks;
+use jit_engine::api::file_locks::ReleasedLocks;
+use jit_engine::api::gates::GateReply;
+use jit_engine::api::gates::Gates;
+use jit_engine::api::hooks::HookReply;
+use jit_engine::api::issues::Deleted;
+use jit_engine::api::issues::Exported;
+use jit_engine::api::issues::IssueReply;
+use jit_engine::api::issues::IssueRequest;
+use jit_engine::api::issues::Issues;
+use jit_engine::api::landing::LandingReply;
+use jit_engine::api::landing::Landings;
+use jit_engine::api::notify::Notified;
+use jit_engine::api::notify::NotifyReply;
+use jit_engine::api::overview::OverviewReply;
+use jit_engine::api::sessions::PrunedSessions;
+use jit_engine::api::sessions::SessionReply;
+use jit_engine::api::sessions::Sessions;
+use jit_engine::api::trust::Commands;
+use jit_engine::api::trust::Revoked;
+use jit_engine::api::trust::TrustReply;
+use jit_engine::api::units::Orphans;
+use jit_engine::api::units::UnitEnv;
+use jit_engine::api::units::UnitReply;
+use jit_engine::api::units::Units;
+use jit_engine::api::workflows::WorkflowReply;
+use jit_engine::api::workflows::Workflows;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -573,7 +608,7 @@ impl Cx {
 
     /// Sends one change of an issue to the engine and shows the issue.
     pub fn change(&self, issue: IssuePrefix, change: IssueChange, strict: bool) -> Outcome<Output> {
-        self.ask(Request::ChangeIssue {
+        self.ask(IssueRequest::Change {
             issue,
             change: Box::new(change),
             description: None,
@@ -582,22 +617,23 @@ impl Cx {
     }
 
     /// Sends a request to the engine and shows the reply.
-    pub fn ask(&self, request: Request) -> Outcome<Output> {
-        let writes = request.writes();
-        let need = if writes { Need::Write } else { Need::Read };
+    pub fn ask(&self, request: impl Into<Request>) -> Outcome<Output> {
+        let request = request.into();
+        let facts = request.facts();
+        let writes = facts.writes;
         let done = match request {
-            Request::Renew { .. } => "Renewed:",
-            Request::Transfer { .. } => "Handed over:",
+            Request::Claims(ClaimRequest::Renew { .. }) => "Renewed:",
+            Request::Claims(ClaimRequest::Transfer { .. }) => "Handed over:",
             _ => "Granted:",
         };
         let options = Options {
             single_threaded: true,
             ..self.options()?
         };
-        let app = jit_engine::opening::open(&options, need)?;
+        let app = jit_engine::opening::open(&options, facts.need())?;
         jit_os::memory::use_large_pages();
         let (Answer { reply, warnings }, shown) = jit_engine::handle::handle_and(&app, request, |reply| {
-            self.show(reply, |style| match writes && self.quiet() {
+            self.show(&reply.value(), |style| match writes && self.quiet() {
                 true => ids(reply),
                 false => text(reply, done, style),
             })
@@ -612,50 +648,67 @@ impl Cx {
 /// Returns the ids of everything that was written, one a line.
 fn ids(reply: &Reply) -> String {
     let ids: Vec<&str> = match reply {
-        Reply::Lease(lease) => vec![lease.lease_id.as_str()],
-        Reply::Picked(picked) => vec![picked.issue.issue.id.as_str(), picked.lease.lease_id.as_str()],
-        Reply::Released { released: leases } | Reply::Evicted { evicted: leases } => {
+        Reply::Claims(ClaimReply::Lease(lease)) => vec![lease.lease_id.as_str()],
+        Reply::Claims(ClaimReply::Picked(picked)) => {
+            vec![picked.issue.issue.id.as_str(), picked.lease.lease_id.as_str()]
+        }
+        Reply::Claims(ClaimReply::Released(Released { released: leases }))
+        | Reply::Claims(ClaimReply::Evicted(Evicted { evicted: leases })) => {
             leases.iter().map(|lease| lease.lease_id.as_str()).collect()
         }
-        Reply::Issue(issue) => vec![issue.issue.id.as_str()],
-        Reply::Issues { issues } => issues.iter().map(|shown| shown.issue.id.as_str()).collect(),
-        Reply::Deleted { deleted } => vec![deleted.as_str()],
-        Reply::Comment(comment) => vec![&comment.id],
-        Reply::Imported(done) => done.imported.iter().map(|id| id.as_str()).collect(),
-        Reply::Handoff(view) => vec![view.unit.as_str()],
-        Reply::Unit(view) => vec![view.unit.id.as_str()],
-        Reply::Units { units } => units.iter().map(|view| view.unit.id.as_str()).collect(),
-        Reply::Session(session) => vec![session.session_id.as_str()],
-        Reply::Sessions { sessions } => sessions.iter().map(|s| s.session_id.as_str()).collect(),
-        Reply::Pruned { pruned } => pruned.iter().map(|id| id.as_str()).collect(),
-        Reply::Locks { locks } | Reply::Unlocked { released: locks } => {
+        Reply::Issues(IssueReply::Issue(issue)) => vec![issue.issue.id.as_str()],
+        Reply::Issues(IssueReply::Issues(Issues { issues })) => {
+            issues.iter().map(|shown| shown.issue.id.as_str()).collect()
+        }
+        Reply::Issues(IssueReply::Deleted(Deleted { deleted })) => vec![deleted.as_str()],
+        Reply::Issues(IssueReply::Comment(comment)) => vec![&comment.id],
+        Reply::Issues(IssueReply::Imported(done)) => done.imported.iter().map(|id| id.as_str()).collect(),
+        Reply::Attempts(AttemptReply::Handoff(view)) => vec![view.unit.as_str()],
+        Reply::Units(UnitReply::Unit(view)) => vec![view.unit.id.as_str()],
+        Reply::Units(UnitReply::Units(Units { units })) => {
+            units.iter().map(|view| view.unit.id.as_str()).collect()
+        }
+        Reply::Sessions(SessionReply::Session(session)) => vec![session.session_id.as_str()],
+        Reply::Sessions(SessionReply::Sessions(Sessions { sessions })) => {
+            sessions.iter().map(|s| s.session_id.as_str()).collect()
+        }
+        Reply::Sessions(SessionReply::Pruned(PrunedSessions { pruned })) => {
+            pruned.iter().map(|id| id.as_str()).collect()
+        }
+        Reply::FileLocks(FileLockReply::Locks(Locks { locks }))
+        | Reply::FileLocks(FileLockReply::Released(ReleasedLocks { released: locks })) => {
             locks.iter().map(|lock| lock.lease_id.as_str()).collect()
         }
-        Reply::Account(account) => vec![account.id.as_str()],
-        Reply::Workflow(view) => vec![view.workflow.id.as_str()],
-        Reply::Workflows { workflows } => workflows.iter().map(|view| view.workflow.id.as_str()).collect(),
-        Reply::Merge(report) => report.units.iter().map(|one| one.unit.as_str()).collect(),
+        Reply::Attempts(AttemptReply::Account(account)) => vec![account.id.as_str()],
+        Reply::Workflows(WorkflowReply::Workflow(view)) => vec![view.workflow.id.as_str()],
+        Reply::Workflows(WorkflowReply::Workflows(Workflows { workflows })) => {
+            workflows.iter().map(|view| view.workflow.id.as_str()).collect()
+        }
+        Reply::Landing(LandingReply::Report(report)) => {
+            report.units.iter().map(|one| one.unit.as_str()).collect()
+        }
         Reply::Rescue(reply) => rescue::ids(reply),
-        Reply::Claims(_)
-        | Reply::Conflicts(_)
-        | Reply::History { .. }
-        | Reply::Judged(_)
-        | Reply::Progress(_)
-        | Reply::Status(_)
-        | Reply::Gates { .. }
-        | Reply::GateReport(_)
-        | Reply::Commands { .. }
-        | Reply::Revoked { .. }
-        | Reply::Graph(_)
-        | Reply::Tree(_)
-        | Reply::LockChecks { .. }
-        | Reply::Env { .. }
-        | Reply::Diff(_)
-        | Reply::Notified { .. }
-        | Reply::Landings { .. }
-        | Reply::Orphans { .. }
-        | Reply::Verified(_)
-        | Reply::Exported { .. } => Vec::new(),
+        Reply::Claims(ClaimReply::Active(_))
+        | Reply::Landing(LandingReply::Conflicts(_))
+        | Reply::Claims(ClaimReply::History(_))
+        | Reply::Gates(GateReply::Judged(_))
+        | Reply::Issues(IssueReply::Progress(_))
+        | Reply::Overview(OverviewReply::Status(_))
+        | Reply::Gates(GateReply::Gates(_))
+        | Reply::Gates(GateReply::Report(_))
+        | Reply::Trust(TrustReply::Commands(_))
+        | Reply::Trust(TrustReply::Revoked(_))
+        | Reply::Issues(IssueReply::Graph(_))
+        | Reply::Issues(IssueReply::Picture(_))
+        | Reply::Issues(IssueReply::Tree(_))
+        | Reply::FileLocks(FileLockReply::Checks(_))
+        | Reply::Units(UnitReply::Env(_))
+        | Reply::Units(UnitReply::Diff(_))
+        | Reply::Notify(NotifyReply::Sent(_))
+        | Reply::Landing(LandingReply::History(_))
+        | Reply::Units(UnitReply::Orphans(_))
+        | Reply::Hooks(HookReply::Verified(_))
+        | Reply::Issues(IssueReply::Exported(_)) => Vec::new(),
     };
     ids.iter().map(|id| format!("{id}\n")).collect()
 }
@@ -699,9 +752,10 @@ fn documented() -> Command {
 
 fn text(reply: &Reply, done: &str, style: Style) -> String {
     match reply {
-        Reply::Lease(lease) => render::lease(lease, done, style),
-        Reply::Released { released: leases } | Reply::Evicted { evicted: leases } => {
-            let done = if matches!(reply, Reply::Released { .. }) {
+        Reply::Claims(ClaimReply::Lease(lease)) => render::lease(lease, done, style),
+        Reply::Claims(ClaimReply::Released(Released { released: leases }))
+        | Reply::Claims(ClaimReply::Evicted(Evicted { evicted: leases })) => {
+            let done = if matches!(reply, Reply::Claims(ClaimReply::Released(_))) {
                 "Released"
             } else {
                 "Evicted"
@@ -715,43 +769,57 @@ fn text(reply: &Reply, done: &str, style: Style) -> String {
             };
             leases.iter().map(line).collect()
         }
-        Reply::Claims(claims) => render::claims(&claims.active, style),
-        Reply::History { records } => records.iter().map(claim::history::line).collect(),
-        Reply::Picked(picked) => {
+        Reply::Claims(ClaimReply::Active(claims)) => render::claims(&claims.active, style),
+        Reply::Claims(ClaimReply::History(ClaimHistory { records })) => {
+            records.iter().map(claim::history::line).collect()
+        }
+        Reply::Claims(ClaimReply::Picked(picked)) => {
             render::lease(&picked.lease, done, style) + "\n" + &render::issue(&picked.issue, style)
         }
-        Reply::Issue(issue) => render::issue(issue, style),
-        Reply::Issues { issues } => render::issues(issues, style),
-        Reply::Deleted { deleted } => format!("Deleted {}\n", style.bold(deleted.as_str())),
-        Reply::Comment(comment) => format!("Noted: {}\n", comment.id),
-        Reply::Judged(result) => format!("{}\n", if result.passed { "passed" } else { "failed" }),
-        Reply::Progress(progress) => render::progress(progress, style),
-        Reply::Status(status) => render::status(status, style),
-        Reply::Gates { gates } => gate::gates_text(gates, style),
-        Reply::GateReport(report) => gate::report_text(report, None, style),
-        Reply::Commands { commands } => trust::commands_text(commands, style),
-        Reply::Revoked { revoked } => format!("Approvals taken back: {revoked}\n"),
-        Reply::Graph(of) => jit_core::query::graph::text(&of.graph),
-        Reply::Tree(tree) => jit_core::query::graph::lines(tree),
-        Reply::Imported(_) => ids(reply),
-        Reply::Handoff(view) => handoff::view_text(view, style),
-        Reply::Unit(view) => worktree::view_text(view, style),
-        Reply::Units { units } => worktree::units_text(units, style),
-        Reply::Diff(diff) => render::clean(&diff.diff),
-        Reply::Account(account) => format!(
+        Reply::Issues(IssueReply::Issue(issue)) => render::issue(issue, style),
+        Reply::Issues(IssueReply::Issues(Issues { issues })) => render::issues(issues, style),
+        Reply::Issues(IssueReply::Deleted(Deleted { deleted })) => {
+            format!("Deleted {}\n", style.bold(deleted.as_str()))
+        }
+        Reply::Issues(IssueReply::Comment(comment)) => format!("Noted: {}\n", comment.id),
+        Reply::Gates(GateReply::Judged(result)) => {
+            format!("{}\n", if result.passed { "passed" } else { "failed" })
+        }
+        Reply::Issues(IssueReply::Progress(progress)) => render::progress(progress, style),
+        Reply::Overview(OverviewReply::Status(status)) => render::status(status, style),
+        Reply::Gates(GateReply::Gates(Gates { gates })) => gate::gates_text(gates, style),
+        Reply::Gates(GateReply::Report(report)) => gate::report_text(report, None, style),
+        Reply::Trust(TrustReply::Commands(Commands { commands })) => trust::commands_text(commands, style),
+        Reply::Trust(TrustReply::Revoked(Revoked { revoked })) => {
+            format!("Approvals taken back: {revoked}\n")
+        }
+        // Only shown as JSON.
+        Reply::Issues(IssueReply::Graph(_)) => String::new(),
+        Reply::Issues(IssueReply::Picture(picture)) => picture.text.clone(),
+        Reply::Issues(IssueReply::Tree(tree)) => jit_core::query::graph::lines(tree),
+        Reply::Issues(IssueReply::Imported(_)) => ids(reply),
+        Reply::Attempts(AttemptReply::Handoff(view)) => handoff::view_text(view, style),
+        Reply::Units(UnitReply::Unit(view)) => worktree::view_text(view, style),
+        Reply::Units(UnitReply::Units(Units { units })) => worktree::units_text(units, style),
+        Reply::Units(UnitReply::Diff(diff)) => render::clean(&diff.diff),
+        Reply::Attempts(AttemptReply::Account(account)) => format!(
             "Agents are started on {} again\n",
             style.bold(account.id.as_str())
         ),
-        Reply::Notified { sent } => notify::sent_text(sent, style),
-        Reply::Workflow(view) => workflow::workflow_text(view, style),
-        Reply::Workflows { workflows } => workflow::workflows_text(workflows, style),
-        Reply::Env { env } => env
+        Reply::Notify(NotifyReply::Sent(Notified { sent })) => notify::sent_text(sent, style),
+        Reply::Workflows(WorkflowReply::Workflow(view)) => workflow::workflow_text(view, style),
+        Reply::Workflows(WorkflowReply::Workflows(Workflows { workflows })) => {
+            workflow::workflows_text(workflows, style)
+        }
+        Reply::Units(UnitReply::Env(UnitEnv { env })) => env
             .iter()
             .map(|(name, value)| format!("{name}={value}\n"))
             .collect(),
-        Reply::Landings { landed } => log::text(landed),
-        Reply::Orphans { orphans } if orphans.is_empty() => "Everything fits together.\n".into(),
-        Reply::Orphans { orphans } => orphans
+        Reply::Landing(LandingReply::History(Landings { landed })) => log::text(landed),
+        Reply::Units(UnitReply::Orphans(Orphans { orphans })) if orphans.is_empty() => {
+            "Everything fits together.\n".into()
+        }
+        Reply::Units(UnitReply::Orphans(Orphans { orphans })) => orphans
             .iter()
             .map(|one| {
                 let done = if one.settled { " (ended)" } else { "" };
@@ -759,20 +827,26 @@ fn text(reply: &Reply, done: &str, style: Style) -> String {
                 format!("{}: {what}{done}\n", render::clean_line(&one.path))
             })
             .collect(),
-        Reply::Session(session) => session::session_text(session, style),
-        Reply::Sessions { sessions } => session::sessions_text(sessions, style),
-        Reply::Pruned { pruned } => format!("Taken off the list: {}\n", pruned.len()),
-        Reply::Locks { locks } => lock::locks_text(locks, "Nothing is locked.", style),
-        Reply::Unlocked { released } => released
+        Reply::Sessions(SessionReply::Session(session)) => session::session_text(session, style),
+        Reply::Sessions(SessionReply::Sessions(Sessions { sessions })) => {
+            session::sessions_text(sessions, style)
+        }
+        Reply::Sessions(SessionReply::Pruned(PrunedSessions { pruned })) => {
+            format!("Taken off the list: {}\n", pruned.len())
+        }
+        Reply::FileLocks(FileLockReply::Locks(Locks { locks })) => {
+            lock::locks_text(locks, "Nothing is locked.", style)
+        }
+        Reply::FileLocks(FileLockReply::Released(ReleasedLocks { released })) => released
             .iter()
             .map(|lock| format!("Released {}\n", style.bold(&render::clean_line(&lock.file_path))))
             .collect(),
-        Reply::LockChecks { paths } => lock::checks_text(paths, style),
-        Reply::Verified(verified) => verify::text(verified, style),
+        Reply::FileLocks(FileLockReply::Checks(LockChecks { paths })) => lock::checks_text(paths, style),
+        Reply::Hooks(HookReply::Verified(verified)) => verify::text(verified, style),
         Reply::Rescue(reply) => rescue::text(reply, style),
-        Reply::Exported { lines, .. } => lines.clone(),
-        Reply::Merge(report) => worktree::merge::report_text(report, style),
-        Reply::Conflicts(picture) => conflicts::picture_text(picture, style),
+        Reply::Issues(IssueReply::Exported(Exported { lines, .. })) => lines.clone(),
+        Reply::Landing(LandingReply::Report(report)) => worktree::merge::report_text(report, style),
+        Reply::Landing(LandingReply::Conflicts(picture)) => conflicts::picture_text(picture, style),
     }
 }
 

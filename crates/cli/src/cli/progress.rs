@@ -3,7 +3,8 @@
 //! With `--yaml` it prints the same document as with `--json`, in YAML.
 
 use jit_core::model::ids::IssuePrefix;
-use jit_engine::api::{Answer, Request};
+use jit_engine::api::Answer;
+use jit_engine::api::issues::IssueRequest;
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
@@ -21,7 +22,7 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    let request = Request::Progress { issue: flags.issue };
+    let request = IssueRequest::Progress { issue: flags.issue };
     if !flags.yaml {
         return cx.ask(request);
     }
@@ -29,6 +30,6 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         return Err(invalid("either --json or --yaml"));
     }
     let Answer { reply, warnings } = jit_engine::handle::handle(&cx.app(Need::Read)?, request)?;
-    let text = yaml(&cx.kept(&reply));
+    let text = yaml(&cx.kept(&reply.value()));
     Ok(cx.show(&(), |_| text).warn(warnings))
 }

@@ -2,7 +2,8 @@
 
 use jit_core::model::ids::IssuePrefix;
 use jit_core::model::issue::Performer;
-use jit_engine::api::{IssueFilter, Request};
+use jit_engine::api::issues::IssueFilter;
+use jit_engine::api::issues::IssueRequest;
 use jit_store::Outcome;
 
 use super::{Cx, Output};
@@ -38,7 +39,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         actor: flags.actor,
         ..IssueFilter::default()
     };
-    cx.ask(Request::Ready {
+    cx.ask(IssueRequest::Ready {
         filter,
         limit: flags.limit,
     })

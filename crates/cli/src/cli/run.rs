@@ -2,6 +2,9 @@
 //!
 //! What must hold: without --json and --quiet, the limits of each agent are printed before any agent is started.
 
+use jit_engine::api::issues::IssueReply;
+use jit_engine::api::issues::IssueRequest;
+use jit_engine::api::issues::Issues;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -9,7 +12,7 @@ use jit_agents as agents;
 use jit_core::model::ids::IssueId;
 use jit_core::model::plan::{Plan, Settings};
 use jit_core::model::refusal::{Code, Refusal};
-use jit_engine::api::{Reply, Request};
+use jit_engine::api::Reply;
 use jit_engine::context::Context;
 use jit_engine::plans;
 use jit_engine::worktree_identity::identity::Need;
@@ -67,12 +70,12 @@ fn plan(flags: &mut Flags, app: &Context) -> Outcome<Plan> {
         None => {
             let ready = jit_engine::handle::handle(
                 app,
-                Request::Ready {
+                IssueRequest::Ready {
                     filter: Default::default(),
                     limit: flags.limit,
                 },
             )?;
-            let Reply::Issues { issues } = ready.reply else {
+            let Reply::Issues(IssueReply::Issues(Issues { issues })) = ready.reply else {
                 return Err(invalid("the engine answered something else"));
             };
             if issues.is_empty() {

@@ -7,6 +7,8 @@
 //! - Renewing waits only a short time for the store, because the agent's limits are not watched meanwhile.
 //! - Broken settings in the agent's worktree do not let its leases expire.
 
+use jit_engine::api::sessions::SessionReply;
+use jit_engine::api::sessions::SessionRequest;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,7 +22,7 @@ use jit_core::model::ids::{SessionId, UnitId};
 use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::session::SessionStatus;
 use jit_core::model::time::Wall;
-use jit_engine::api::{Reply, Request};
+use jit_engine::api::Reply;
 use jit_engine::context::{Context, Options, Surroundings};
 use jit_engine::hooks::agent::permission::Policy;
 use jit_engine::worktree_identity::identity::Need;
@@ -134,15 +136,15 @@ impl Worker {
             Some(session) => {
                 jit_engine::handle::handle(
                     &app,
-                    Request::BeatSession {
+                    SessionRequest::Beat {
                         session: Some(session.clone()),
                     },
                 )?;
             }
             // The session starts with the first beat. An agent that ends before that gets no session.
             None => {
-                let answer = jit_engine::handle::handle(&app, Request::StartSession(Box::default()))?;
-                if let Reply::Session(session) = answer.reply {
+                let answer = jit_engine::handle::handle(&app, SessionRequest::Start(Box::default()))?;
+                if let Reply::Sessions(SessionReply::Session(session)) = answer.reply {
                     self.session = Some(session.session_id);
                 }
             }
@@ -165,7 +167,7 @@ impl Worker {
             };
             jit_engine::handle::handle(
                 &app,
-                Request::EndSession {
+                SessionRequest::End {
                     session: Some(session.clone()),
                     status,
                 },

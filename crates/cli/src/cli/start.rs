@@ -4,14 +4,21 @@
 //!
 //! What must hold: if the agent's account is parked, nothing is created, unless `--force` is given.
 
+use jit_engine::api::attempts::AttemptRequest;
+use jit_engine::api::issues::IssueReply;
+use jit_engine::api::issues::IssueRequest;
+use jit_engine::api::units::UnitEnv;
+use jit_engine::api::units::UnitReply;
+use jit_engine::api::units::UnitRequest;
 use std::process::Command;
 
 use jit_core::model::ids::IssuePrefix;
 use jit_core::model::issue::{IssueState, Performer, Priority};
 use jit_core::model::refusal::{Code, Refusal};
+use jit_engine::api::Reply;
 use jit_engine::api::attempts::DispatchAsk;
+use jit_engine::api::issues::CreateIssue;
 use jit_engine::api::units::CreateUnit;
-use jit_engine::api::{CreateIssue, Reply, Request};
 use jit_engine::worktree_identity::identity::Need;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
@@ -59,9 +66,9 @@ pub struct Flags {
 fn issue(flags: &Flags, cx: &Cx) -> Outcome<String> {
     let app = cx.app(Need::Write)?;
     if let Ok(issue) = flags.what.parse::<IssuePrefix>() {
-        match jit_engine::handle::handle(&app, Request::ShowIssue { issue }) {
+        match jit_engine::handle::handle(&app, IssueRequest::Show { issue }) {
             Ok(answer) => {
-                if let Reply::Issue(view) = answer.reply {
+                if let Reply::Issues(IssueReply::Issue(view)) = answer.reply {
                     return Ok(view.issue.id.to_string());
                 }
             }
@@ -79,7 +86,7 @@ fn issue(flags: &Flags, cx: &Cx) -> Outcome<String> {
     }
     let answer = jit_engine::handle::handle(
         &app,
-        Request::CreateIssue(Box::new(CreateIssue {
+        IssueRequest::Create(Box::new(CreateIssue {
             id: None,
             title: flags.what.clone(),
             kind: "task".to_owned(),
@@ -94,7 +101,7 @@ fn issue(flags: &Flags, cx: &Cx) -> Outcome<String> {
         })),
     )?;
     match answer.reply {
-        Reply::Issue(view) => Ok(view.issue.id.to_string()),
+        Reply::Issues(IssueReply::Issue(view)) => Ok(view.issue.id.to_string()),
         _ => Err(invalid("the issue could not be made")),
     }
 }
@@ -114,14 +121,14 @@ pub fn run(mut flags: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Write)?;
     let answer = jit_engine::handle::handle(
         &app,
-        Request::CreateUnit(Box::new(CreateUnit {
+        UnitRequest::Create(Box::new(CreateUnit {
             what,
             base: flags.base,
             ttl_secs: flags.ttl,
             ..CreateUnit::default()
         })),
     )?;
-    let Reply::Unit(view) = &answer.reply else {
+    let Reply::Units(UnitReply::Unit(view)) = &answer.reply else {
         return Err(invalid("the unit could not be made"));
     };
     if settings.agent.is_some() {
@@ -136,7 +143,7 @@ pub fn run(mut flags: Flags, cx: &Cx) -> Outcome<Output> {
                 }
             }
         }
-        let started = cx.ask(Request::Dispatch(Box::new(DispatchAsk {
+        let started = cx.ask(AttemptRequest::Dispatch(Box::new(DispatchAsk {
             unit: Some(unit.clone()),
             run: settings,
             prompt: flags.prompt,
@@ -153,12 +160,12 @@ pub fn run(mut flags: Flags, cx: &Cx) -> Outcome<Output> {
         let shell = std::env::var_os("SHELL").unwrap_or_else(|| "sh".into());
         let env = jit_engine::handle::handle(
             &app,
-            Request::UnitEnv {
+            UnitRequest::Env {
                 unit: Some(view.unit.id.to_string()),
             },
         )?;
         let vars = match env.reply {
-            Reply::Env { env } => env,
+            Reply::Units(UnitReply::Env(UnitEnv { env })) => env,
             _ => Default::default(),
         };
         let status = Command::new(&shell)
@@ -167,7 +174,7 @@ pub fn run(mut flags: Flags, cx: &Cx) -> Outcome<Output> {
             .status();
         status.map_err(|e| invalid(format!("cannot start {}: {e}", shell.to_string_lossy())))?;
     }
-    let shown = cx.done(&answer.reply, &[view.unit.id.as_str()], |style| {
+    let shown = cx.done(&answer.reply.value(), &[view.unit.id.as_str()], |style| {
         format!(
             "{}\nNext:\n  cd {}\n  (work, and commit)\n  jit finish\n",
             worktree::unit_text(&view.unit, style),

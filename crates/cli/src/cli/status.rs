@@ -1,6 +1,6 @@
 //! `jit status`: shows the overview: the agents at work, the ready issues, and everything that needs a person.
 
-use jit_engine::api::Request;
+use jit_engine::api::overview::OverviewRequest;
 use jit_store::Outcome;
 
 use super::{Cx, Output};
@@ -9,5 +9,5 @@ use super::{Cx, Output};
 pub struct Flags {}
 
 pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::Status)
+    cx.ask(OverviewRequest::Status)
 }

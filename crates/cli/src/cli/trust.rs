@@ -4,11 +4,14 @@
 //!
 //! What must hold: a command that came with the repository runs only after its exact text was approved on this machine.
 
+use jit_engine::api::trust::Commands;
+use jit_engine::api::trust::TrustReply;
+use jit_engine::api::trust::TrustRequest;
 use std::io::{self, IsTerminal as _};
 
 use jit_core::model::refusal::{Code, Refusal};
+use jit_engine::api::Reply;
 use jit_engine::api::trust::Need as Command;
-use jit_engine::api::{Reply, Request};
 use jit_engine::approvals::{none_trusted, set_apart};
 use jit_engine::context::Context;
 use jit_engine::worktree_identity::identity::Need;
@@ -38,9 +41,11 @@ pub struct Flags {
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Read)?;
     if flags.revoke {
-        let answer = jit_engine::handle::handle(&app, Request::Revoke)?;
+        let answer = jit_engine::handle::handle(&app, TrustRequest::Revoke)?;
         return Ok(cx
-            .show(&answer.reply, |style| super::text(&answer.reply, "", style))
+            .show(&answer.reply.value(), |style| {
+                super::text(&answer.reply, "", style)
+            })
             .warn(answer.warnings));
     }
     let all = commands(&app)?;
@@ -58,16 +63,16 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         };
         return Err(Box::new(none_trusted(&open).help(help)));
     };
-    let reply = Reply::Commands { commands: shown };
+    let reply = Reply::Trust(TrustReply::Commands(Commands { commands: shown }));
     Ok(match flags.list {
-        true => cx.show(&reply, |style| super::text(&reply, "", style)),
-        false => cx.done(&reply, &[], |style| super::text(&reply, "", style)),
+        true => cx.show(&reply.value(), |style| super::text(&reply, "", style)),
+        false => cx.done(&reply.value(), &[], |style| super::text(&reply, "", style)),
     })
 }
 
 fn commands(app: &Context) -> Outcome<Vec<Command>> {
-    match jit_engine::handle::handle(app, Request::Commands)?.reply {
-        Reply::Commands { commands } => Ok(commands),
+    match jit_engine::handle::handle(app, TrustRequest::List)?.reply {
+        Reply::Trust(TrustReply::Commands(Commands { commands })) => Ok(commands),
         _ => Ok(Vec::new()),
     }
 }
@@ -77,8 +82,8 @@ fn not_approved(all: &[Command]) -> Vec<Command> {
 }
 
 fn approve(app: &Context, commands: Vec<Command>) -> Outcome<Vec<Command>> {
-    match jit_engine::handle::handle(app, Request::Trust { commands })?.reply {
-        Reply::Commands { commands } => Ok(commands),
+    match jit_engine::handle::handle(app, TrustRequest::Approve { commands })?.reply {
+        Reply::Trust(TrustReply::Commands(Commands { commands })) => Ok(commands),
         _ => Ok(Vec::new()),
     }
 }

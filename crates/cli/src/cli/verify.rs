@@ -3,8 +3,10 @@
 //! What must hold: the exit code is 6 for a violated commit, and with `--require` also for an unknown one.
 
 use jit_core::model::refusal::Code;
+use jit_engine::api::Reply;
+use jit_engine::api::hooks::HookReply;
+use jit_engine::api::hooks::HookRequest;
 use jit_engine::api::verify::{Judged, Verdict, Verified};
-use jit_engine::api::{Reply, Request};
 use jit_engine::context::Surroundings;
 use jit_engine::hooks;
 use jit_engine::worktree_identity::identity::Need;
@@ -37,10 +39,10 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let mut warnings = Vec::new();
     let verified = match jit_engine::opening::within(found, &options, Need::Read) {
         Ok(app) => {
-            let answer = jit_engine::handle::handle(&app, Request::Verify { range: flags.range })?;
+            let answer = jit_engine::handle::handle(&app, HookRequest::Verify { range: flags.range })?;
             warnings = answer.warnings;
             match answer.reply {
-                Reply::Verified(verified) => verified,
+                Reply::Hooks(HookReply::Verified(verified)) => verified,
                 _ => Verified { commits: Vec::new() },
             }
         }

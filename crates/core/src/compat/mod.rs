@@ -187,6 +187,15 @@ pub enum LockMode {
     Shared,
 }
 
+impl LockMode {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Exclusive => "exclusive",
+            Self::Shared => "shared",
+        }
+    }
+}
+
 /// The key of a lock in the registry.
 pub fn lock_key(worktree_path: Option<&str>, file_path: &str) -> String {
     match worktree_path {

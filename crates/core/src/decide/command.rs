@@ -1,5 +1,6 @@
 //! Commands, their replies, and the context they are decided in.
 
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::issue_files::format::FoundIssue;
@@ -19,10 +20,25 @@ use crate::model::unit::{Facts, NewUnit, Unit, UnitInput};
 use crate::model::workflow::{NewWorkflow, Workflow, WorkflowOutcome};
 
 /// A lease, named by its own id or by what it is on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
 pub enum Target {
     Lease(LeaseId),
     Issue(IssuePrefix),
+}
+
+impl TryFrom<String> for Target {
+    type Error = crate::model::ids::BadId;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text)
+    }
+}
+
+impl From<Target> for String {
+    fn from(target: Target) -> String {
+        target.as_str().to_owned()
+    }
 }
 
 impl Target {
@@ -197,13 +213,20 @@ pub struct LockFile {
     pub task: Option<(IssueId, Wall, Wall)>,
 }
 
+/// Reads a field that was given, `null` included. A field that was not given is not read.
+fn given<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
+}
+
 /// A change of an issue. `None` leaves a field as it is.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct IssueChange {
     pub title: Option<String>,
     pub kind: Option<String>,
     pub state: Option<IssueState>,
     pub priority: Option<Priority>,
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub parent: Option<Option<IssuePrefix>>,
     pub actor: Option<Performer>,
     pub add_labels: Vec<String>,
@@ -213,13 +236,16 @@ pub struct IssueChange {
     pub add_gates: Vec<String>,
     pub remove_gates: Vec<String>,
     /// The digest of the new description; `None` inside removes it.
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub text: Option<Option<String>>,
     /// The reason, or `None` when nothing stands in the way any more.
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub blocked: Option<Option<String>>,
     pub pivot: Option<Pivot>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Pivot {
     Start(String),
     Complete(String),

@@ -16,7 +16,7 @@ mod record;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::model::ids::{IssueId, is_unprintable};
 use crate::model::issue::{self, IssueState, MAX_TITLE, Performer, Priority};
@@ -45,7 +45,7 @@ pub const MAX_WORD: usize = 200;
 pub const MAX_PROBLEMS: usize = 1000;
 
 /// An issue that is not in the repository yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ForeignIssue {
     /// Its id where it comes from.
     pub key: String,
@@ -75,7 +75,7 @@ pub struct ForeignIssue {
     pub warnings: Vec<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ImportedComment {
     /// Where it had one that can be kept.
     pub id: Option<String>,
@@ -85,7 +85,7 @@ pub struct ImportedComment {
 }
 
 /// A record that was left out, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ImportProblem {
     /// For formats of one file an issue.
     pub file: Option<String>,
@@ -94,7 +94,7 @@ pub struct ImportProblem {
     pub what: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Parsed {
     pub issues: Vec<ForeignIssue>,
     pub problems: Vec<ImportProblem>,

@@ -9,7 +9,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use super::{ForeignIssue, ImportProblem, ImportedComment, Parsed, fit_id};
@@ -28,7 +28,7 @@ use crate::query::graph::{Graph, GraphNode, cycle_through, cycles};
 const MAX_STEPS: usize = 5_000_000;
 
 /// An issue that was left out although nothing is wrong with it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Skipped {
     pub key: String,
     pub why: String,

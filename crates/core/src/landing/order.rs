@@ -16,7 +16,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A day.
 pub const PATIENCE_MS: i64 = 86_400_000;
@@ -36,7 +36,7 @@ pub struct OrderCandidate {
 }
 
 /// Two candidates and how many paths both change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Overlap {
     pub a: String,
     pub b: String,

@@ -41,7 +41,9 @@ const WHY: usize = 300;
 const MAX_NAME: usize = 80;
 
 /// An agent's name, and perhaps a word: `claude`, `claude/work`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(try_from = "String", into = "String")]
 pub struct AccountId(String);
 
@@ -113,7 +115,7 @@ pub enum AccountAction {
 }
 
 /// An account that was refused, as it stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Account {
     pub id: AccountId,
     /// No agent is started on it before then.
@@ -156,7 +158,7 @@ pub struct Hit {
 }
 
 /// A parked account as it is shown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Parked {
     pub account: AccountId,
     pub until: Wall,

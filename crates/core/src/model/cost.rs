@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 /// Dollars, to the millionth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, schemars::JsonSchema)]
+#[schemars(with = "f64")]
 pub struct Usd(pub u64);
 
 impl Serialize for Usd {
@@ -24,7 +25,7 @@ impl<'de> Deserialize<'de> for Usd {
 }
 
 /// Tokens that went through a model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Tokens {
     // A program that reports only one of the two still reports something.
     #[serde(default)]

@@ -40,8 +40,9 @@ impl BadId {
 macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, schemars::JsonSchema)]
         #[serde(try_from = "SmolStr")]
+        #[schemars(with = "String")]
         pub struct $name(SmolStr);
 
         impl $name {
@@ -287,8 +288,23 @@ impl IssueId {
 }
 
 /// Text that names an issue: a whole id or the beginning of one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
 pub struct IssuePrefix(String);
+
+impl TryFrom<String> for IssuePrefix {
+    type Error = BadId;
+    fn try_from(text: String) -> Result<Self, BadId> {
+        text.parse()
+    }
+}
+
+impl From<IssuePrefix> for String {
+    fn from(prefix: IssuePrefix) -> String {
+        prefix.0
+    }
+}
 
 impl FromStr for IssuePrefix {
     type Err = BadId;

@@ -87,7 +87,7 @@ pub const ACTIVITY: &str = "activity";
 pub const TASK: &str = "task";
 pub const WORK_ITEM: &str = "work_item";
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Issue {
     pub id: IssueId,
     pub title: String,
@@ -124,7 +124,7 @@ impl Issue {
 }
 
 /// Something said about an issue.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Comment {
     pub id: String,
     pub at: Wall,
@@ -133,7 +133,7 @@ pub struct Comment {
 }
 
 /// How a gate came out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct GateResult {
     pub passed: bool,
     pub manual: bool,

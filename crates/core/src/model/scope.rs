@@ -16,7 +16,9 @@ use serde::{Deserialize, Serialize};
 use crate::model::glob::Pattern;
 
 /// From the narrower to the wider.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum LockScope {
     /// Each worktree has its own copy: two of them may be changed at once.

@@ -16,7 +16,7 @@ words! {
     SessionStatus, "status", { Active = "active", Completed = "completed", Failed = "failed", Stale = "stale" }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Session {
     pub session_id: SessionId,
     pub agent_id: AgentId,

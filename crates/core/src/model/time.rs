@@ -10,8 +10,9 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize, Serializer};
 
 /// A wall-clock time in whole milliseconds, written as RFC 3339 in UTC.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "String")]
+#[schemars(with = "String")]
 pub struct Wall(i64);
 
 impl Serialize for Wall {

@@ -176,7 +176,7 @@ words! {
 }
 
 /// Why a unit failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Failure {
     /// `provisioning`, `merge_conflict`, `validation`, `dirty`, `artifacts_missing`, `timeout`, …
     pub reason: String,
@@ -189,14 +189,14 @@ pub struct Failure {
 }
 
 /// A path in conflict.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Clash {
     pub path: String,
     /// `content`, `add/add`, `modify/delete`, `rename/rename`, …
     pub kind: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Artifact {
     pub path: String,
     #[serde(rename = "type")]
@@ -204,7 +204,7 @@ pub struct Artifact {
 }
 
 /// Something that was handed to a unit's agent: a file in the control plane.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Handed {
     /// A unit, or the agent that worked in this one before.
     pub from: String,
@@ -218,7 +218,7 @@ pub struct Handed {
 }
 
 /// A unit as it is after what happened to it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Unit {
     pub id: UnitId,
     /// The agent program in it, `manual` for a person, or none yet.
@@ -408,7 +408,7 @@ pub struct Facts {
 }
 
 /// A check that was passed, and how many tests it counted, if it said so.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Passed {
     pub name: String,
     pub tests: Option<u64>,

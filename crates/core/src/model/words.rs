@@ -3,7 +3,7 @@
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident, $what:literal, { $($variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
         pub enum $name { $(#[serde(rename = $word)] $variant),+ }
 
         impl $name {

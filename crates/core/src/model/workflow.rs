@@ -39,7 +39,7 @@ impl WorkflowOutcome {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Workflow {
     pub id: WorkflowId,
     /// The branch its units land on.

@@ -1,7 +1,7 @@
 //! Claims as people and other programs see them: on the command line, in `claims.jsonl`, in `claims.index.json` and in
 //! `changelog.log`.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::log::event::{ChangelogAction, Event, Stamped};
 use crate::log::line::SCHEMA_VERSION;
@@ -11,7 +11,7 @@ use crate::model::lease::Lease;
 use crate::model::time::Wall;
 
 /// A lease as the command line, MCP and the web show it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LeaseView {
     pub lease_id: LeaseId,
     pub issue_id: Option<IssueId>,

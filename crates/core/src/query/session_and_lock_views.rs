@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::compat::{
@@ -24,7 +24,7 @@ use crate::model::session::{Session, SessionStatus};
 use crate::model::time::{Now, Wall};
 
 /// A session with what is known of its heart.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SessionView {
     pub session_id: SessionId,
     pub agent_id: AgentId,
@@ -72,7 +72,7 @@ impl SessionView {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LockView {
     pub lock_key: String,
     pub file_path: String,
@@ -85,7 +85,7 @@ pub struct LockView {
     pub task_id: Option<String>,
     pub acquired_at: Wall,
     pub expires_at: Wall,
-    pub lock_type: &'static str,
+    pub lock_type: LockMode,
     pub lease_id: LeaseId,
     pub worktree_id: Option<WorktreeId>,
     pub token: u64,
@@ -109,7 +109,10 @@ impl LockView {
             task_id: file.labels.task_id.clone(),
             acquired_at: lease.acquired_at,
             expires_at: lease.expires_at,
-            lock_type: if file.shared { "shared" } else { "exclusive" },
+            lock_type: match file.shared {
+                true => LockMode::Shared,
+                false => LockMode::Exclusive,
+            },
             lease_id: lease.lease_id.clone(),
             worktree_id: lease.worktree_id.clone(),
             token: lease.token,
@@ -160,10 +163,7 @@ impl LockView {
             task_id: self.task_id.clone(),
             acquired_at: self.acquired_at,
             expires_at: self.expires_at,
-            lock_type: match self.lock_type {
-                "shared" => LockMode::Shared,
-                _ => LockMode::Exclusive,
-            },
+            lock_type: self.lock_type,
             others: more([
                 ("lease_id", json!(self.lease_id)),
                 ("worktree_id", json!(self.worktree_id)),

@@ -1,17 +1,44 @@
-//! Requests that start an agent in a unit, or hand its work to another agent.
+//! Requests that start an agent in a unit, stop it, or hand its work to another agent.
 
-use std::path::PathBuf;
-
+use jit_core::model::account::{Account, AccountId};
 use jit_core::model::ids::UnitId;
 use jit_core::model::plan::{HandoffBy, PlanArtifact, PlanUnit, Settings};
 use jit_core::model::refusal::Code;
 use jit_core::model::unit::Artifact;
 use jit_store::Outcome;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
+use crate::api::facts::TreeScope::{IfMoved, Nothing};
+use crate::api::facts::{replies, requests, writes};
+use crate::api::path::ApiPath;
+use crate::api::units::UnitView;
 use crate::refusals::refuse;
 
+requests! {
+    /// Attempts: an agent at work in a unit.
+    pub enum AttemptRequest {
+        /// Starts an agent in a unit.
+        Dispatch(ask: Box<DispatchAsk>) => writes(IfMoved),
+        /// Hands the work of an agent to another agent.
+        Handoff(ask: Box<HandAsk>) => writes(IfMoved).writes_if(!ask.print),
+        /// Stops the agent of a unit.
+        Stop { unit: Option<String>, reason: String } => writes(Nothing),
+        /// Allows agents to be started on a parked account again.
+        Unpark { account: AccountId } => writes(Nothing),
+    }
+}
+
+replies! {
+    pub enum AttemptReply {
+        Handoff(Box<HandoffView>),
+        Account(Box<Account>),
+    }
+}
+
 /// How a further attempt starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Again {
     /// A new session that gets only the prompt.
     #[default]
@@ -23,7 +50,8 @@ pub enum Again {
 }
 
 /// Options for starting an agent.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct DispatchAsk {
     /// Unit, issue, branch or path; none means the unit of this worktree.
     pub unit: Option<String>,
@@ -31,7 +59,7 @@ pub struct DispatchAsk {
     /// Added to the text of the issue.
     pub prompt: Option<String>,
     /// A file with the prompt, or a template that replaces the built-in one.
-    pub prompt_file: Option<PathBuf>,
+    pub prompt_file: Option<ApiPath>,
     pub again: Again,
     pub artifacts: Vec<Artifact>,
     pub validate: Vec<String>,
@@ -72,7 +100,8 @@ impl DispatchAsk {
 }
 
 /// A handoff by hand (`jit handoff`).
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct HandAsk {
     /// Unit, issue, branch or path.
     pub unit: String,
@@ -88,7 +117,8 @@ pub struct HandAsk {
 }
 
 /// Handoffs that a unit of a plan receives from other units.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Handoffs {
     /// Units that have landed.
     pub from: Vec<UnitId>,
@@ -96,4 +126,21 @@ pub struct Handoffs {
     pub by: Option<HandoffBy>,
     /// The phase that starts with this unit.
     pub barrier: u32,
+}
+
+/// A handoff, and its receiver.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct HandoffView {
+    /// The unit whose work the handoff describes.
+    pub unit: UnitId,
+    pub from: String,
+    /// A kind of agent, or a unit.
+    pub to: String,
+    /// The stored file; `None` if the handoff was only shown.
+    pub path: Option<String>,
+    pub digest: String,
+    pub bytes: u64,
+    pub text: String,
+    /// The receiving unit, if the handoff was delivered.
+    pub receiver: Option<UnitView>,
 }

@@ -1,16 +1,56 @@
-//! Gates: definitions, results and replies.
+//! Gates: requests, replies, definitions and results.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use jit_core::model::ids::IssuePrefix;
 use jit_core::model::ids::{AgentId, IssueId, is_unprintable};
-use jit_core::model::issue::{check_gate, text_digest};
+use jit_core::model::issue::{GateResult as RecordedResult, check_gate, text_digest};
 use jit_core::model::time::Wall;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::api::facts::TreeScope::IfMoved;
+use crate::api::facts::{named, reads, replies, requests, writes};
+
+requests! {
+    /// Gates: what an issue must pass to be done.
+    pub enum GateRequest {
+        Define {
+            /// The gates come from an export: they were not written here, and none may replace another.
+            brought: bool,
+            gates: Vec<(GateName, Gate)>,
+        } => writes(IfMoved),
+        /// Deletes a gate definition from this tree.
+        Undefine { name: String } => writes(IfMoved),
+        /// Runs the named gate, or every automatic gate that the issue must pass.
+        Run { issue: IssuePrefix, gate: Option<String> } => writes(named([issue.as_str()])),
+        /// Records a judgement about a gate without a command.
+        Judge { issue: IssuePrefix, gate: String, passed: bool, note: Option<String> } => writes(named([issue.as_str()])),
+        /// Lists all gates; with an issue, the gates that apply to it and their state.
+        List { issue: Option<IssuePrefix> } => reads(match issue {
+            Some(issue) => named([issue.as_str()]),
+            None => IfMoved,
+        }),
+    }
+}
+
+replies! {
+    pub enum GateReply {
+        Gates(Gates),
+        Report(Box<GateReport>),
+        Judged(RecordedResult),
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Gates {
+    pub gates: Vec<GateView>,
+}
+
 /// A gate definition. If the gate is not defined, only the name is set.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct GateView {
     pub name: String,
     pub command: Option<String>,
@@ -25,7 +65,7 @@ pub struct GateView {
     pub standing: Option<GateStanding>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GateStatus {
     Passed,
@@ -34,7 +74,7 @@ pub enum GateStatus {
 }
 
 /// The state of a gate for one issue.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct GateStanding {
     pub required: bool,
     pub status: GateStatus,
@@ -48,7 +88,7 @@ pub struct GateStanding {
 }
 
 /// Results of the gates that were run or judged.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct GateReport {
     pub issue_id: IssueId,
     pub gates: Vec<Judgement>,
@@ -58,7 +98,7 @@ pub struct GateReport {
     pub next: Option<String>,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Judgement {
     pub name: String,
     #[serde(flatten)]
@@ -83,7 +123,7 @@ pub(crate) const MAX_TYPE: usize = 64;
 pub struct BadGate(String);
 
 /// The name of a gate: a lower-case letter or digit, then at most 63 of those, `.`, `_` and `-`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct GateName(String);
 
@@ -124,7 +164,7 @@ impl std::borrow::Borrow<str> for GateName {
 }
 
 /// A gate definition that was checked.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Draft")]
 pub struct Gate {
     /// The command to run; `None` for a manual gate.
@@ -136,7 +176,7 @@ pub struct Gate {
 }
 
 /// A gate definition that was not checked yet.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Draft {
     #[serde(default)]
@@ -271,14 +311,14 @@ impl Gate {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     Passed,
     Failed,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     Automatic,
@@ -286,7 +326,7 @@ pub enum Kind {
 }
 
 /// The result of one gate.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GateResult {
     pub status: Status,

@@ -11,11 +11,14 @@ use jit_core::model::issue::{Issue, IssueState, Priority};
 use jit_core::model::lease::Lease;
 use jit_core::model::time::Now;
 use jit_core::query::claim_views::LeaseView;
-use serde::{Serialize, Serializer};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, Serializer};
 
-use super::shown_state;
+use super::issues::{IssueView, shown_state};
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(from = "Vec<IssueView>")]
+#[schemars(with = "Vec<IssueView>")]
 pub struct Listing {
     packed: Vec<u8>,
     rows: Vec<Row>,
@@ -193,6 +196,31 @@ fn pick<T>(all: &mut Vec<T>, places: &mut [usize]) {
     all.truncate(places.len());
 }
 
+impl From<Vec<IssueView>> for Listing {
+    /// Builds a list that another program serialized.
+    fn from(views: Vec<IssueView>) -> Self {
+        let mut listing = Self::default();
+        for view in views {
+            let packed = packed_issue::encode(&view.issue);
+            let beside = Beside {
+                lease: view.lease.map(|lease| *lease),
+                blocked_by: view.blocked_by,
+                resume_from: view.resume_from,
+            };
+            listing.rows.push(Row {
+                at: listing.packed.len(),
+                len: u32::try_from(packed.len()).unwrap_or(u32::MAX),
+                id_len: u8::try_from(view.issue.id.as_str().len()).unwrap_or(u8::MAX),
+                state: view.issue.state,
+                priority: view.issue.priority,
+                beside: Some(Box::new(beside)),
+            });
+            listing.packed.extend_from_slice(&packed);
+        }
+        listing
+    }
+}
+
 impl Serialize for Listing {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_seq(self.iter())
@@ -205,7 +233,6 @@ mod tests {
     use jit_core::model::time::Wall;
     use proptest::prelude::*;
 
-    use super::super::IssueView;
     use super::*;
 
     fn issue(n: i64) -> Issue {
@@ -257,6 +284,8 @@ mod tests {
             views.push(view);
         }
         assert_eq!(json(&listing), json(&views));
+        let back: Listing = serde_json::from_str(&json(&listing)).expect("a list");
+        assert_eq!(json(&back), json(&views));
         assert!(!listing.push_issue(&issue(9), None, &now, |_| false));
         let outlines: Vec<_> = listing.outlines().collect();
         assert_eq!(outlines[1], (7, IssueState::Done, Priority::ALL[1], None));

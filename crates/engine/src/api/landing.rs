@@ -1,12 +1,45 @@
 //! Requests and replies about landing units, and the reports of conflicts (H5).
 
-use jit_core::landing::order::Overlap;
-use serde::Serialize;
+use std::borrow::Cow;
 
+use jit_core::landing::order::Overlap;
+use jit_core::model::ids::{AgentId, IssueId, LeaseId, UnitId};
+use jit_core::model::time::Wall;
+use jit_core::model::unit::Passed;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::api::facts::TreeScope::{IfMoved, Nothing};
+use crate::api::facts::{reads, replies, requests, writes};
 use crate::api::trust::Kind;
 
+requests! {
+    /// Landing: units become part of their target.
+    pub enum LandingRequest {
+        /// Lands units on their target.
+        Merge(ask: Box<MergeAsk>) => writes(IfMoved),
+        /// Conflicts between worktrees, or between these branches.
+        Conflicts { into: Option<String>, branches: Vec<String> } => reads(Nothing),
+        /// Units that landed, the newest `limit`.
+        History { unit: Option<String>, limit: usize } => reads(Nothing),
+    }
+}
+
+replies! {
+    pub enum LandingReply {
+        Report(Box<MergeReport>),
+        Conflicts(Box<Picture>),
+        History(Landings),
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Landings {
+    pub landed: Vec<Landing>,
+}
+
 /// The state of a unit after a landing was requested.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It is on the target.
@@ -56,7 +89,7 @@ impl Verdict {
     }
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct MergeReport {
     pub target: String,
     /// The commit of the target now.
@@ -71,7 +104,7 @@ pub struct MergeReport {
     pub next: Vec<String>,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct UnitReport {
     pub unit: String,
     pub branch: String,
@@ -88,18 +121,18 @@ pub struct UnitReport {
     /// URL of the pull request, if it is known.
     pub pull_request: Option<String>,
     /// Stable code of the refusal, if there is one.
-    pub code: Option<&'static str>,
+    pub code: Option<Cow<'static, str>>,
     pub message: Option<String>,
     pub help: Vec<String>,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct SettledPath {
     pub path: String,
     pub by: String,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ConflictReport {
     pub path: String,
     pub kind: String,
@@ -114,7 +147,7 @@ pub struct ConflictReport {
 }
 
 /// A rule for a path whose command did not resolve the conflict.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FailedRule {
     #[serde(skip)]
     pub path: String,
@@ -127,7 +160,7 @@ pub struct FailedRule {
 }
 
 /// A region that both sides changed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Hunk {
     /// Line of the conflict marker in the file, counted from 1.
     pub line: usize,
@@ -177,7 +210,7 @@ pub fn hunks(text: &str) -> Vec<Hunk> {
 }
 
 /// Conflicts that would occur if all worktrees were committed now (H8).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Picture {
     pub target: String,
     pub worktrees: Vec<Participant>,
@@ -187,7 +220,7 @@ pub struct Picture {
     pub merges: usize,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Participant {
     /// The unit, or else the branch, or else the folder.
     pub name: String,
@@ -202,20 +235,21 @@ pub struct Participant {
     pub unknown: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pair {
     pub a: String,
     pub b: String,
     pub paths: Vec<PairPath>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PairPath {
     pub path: String,
     pub kind: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum MergeMode {
     Land,
     /// Reports the outcome and changes nothing.
@@ -227,7 +261,8 @@ pub enum MergeMode {
 }
 
 /// The units to land, and how.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct MergeAsk {
     /// Unit, issue, branch or path; none means the unit of this worktree.
     pub units: Vec<String>,
@@ -240,7 +275,7 @@ pub struct MergeAsk {
 }
 
 /// A target branch that is ahead of its upstream.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unpushed {
     pub branch: String,
     /// As git shows it: `origin/main`. If the branch was never pushed, the branch that it follows.
@@ -253,7 +288,7 @@ pub struct Unpushed {
 }
 
 /// How a branch moved forward.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum How {
     FastForward,
@@ -262,7 +297,7 @@ pub enum How {
 }
 
 /// The result of a check.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Validation {
     pub kind: Kind,
     pub name: String,
@@ -282,6 +317,27 @@ pub struct Validation {
     /// The issues whose gate this check is.
     #[serde(skip)]
     pub issues: Vec<String>,
+}
+
+/// A unit that landed.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Landing {
+    pub landed_at: Wall,
+    pub unit: UnitId,
+    pub issue_id: Option<IssueId>,
+    pub branch: String,
+    pub target: String,
+    pub merge_commit: Option<String>,
+    /// Checks that the merged tree passed.
+    pub tested: Vec<Passed>,
+    /// The lease under which it landed.
+    pub lease_id: Option<LeaseId>,
+    /// The agent that worked in the unit.
+    pub agent: Option<String>,
+    pub made_by: AgentId,
+    pub landed_by: AgentId,
+    /// Time since the unit was created.
+    pub took_ms: i64,
 }
 
 #[cfg(test)]

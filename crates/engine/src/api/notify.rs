@@ -1,12 +1,37 @@
-//! Reply types about notifications.
+//! Requests and replies about notifications.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::api::facts::TreeScope::Nothing;
+use crate::api::facts::{reads, replies, requests};
+
+requests! {
+    /// Notifications.
+    pub enum NotifyRequest {
+        /// Sends a test notification.
+        Test => reads(Nothing),
+    }
+}
+
+replies! {
+    pub enum NotifyReply {
+        Sent(Notified),
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Notified {
+    pub sent: Vec<Sent>,
+}
 
 /// The result of one delivery.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sent {
     /// `command` or `webhook`.
-    pub way: &'static str,
+    pub way: Cow<'static, str>,
     pub ok: bool,
     /// Why the delivery failed.
     pub why: Option<String>,

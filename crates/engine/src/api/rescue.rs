@@ -1,17 +1,23 @@
 //! Requests and replies for removing worktrees and restoring the work that was in them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
 use std::str::FromStr;
 
 use jit_core::model::ids::UnitId;
 use jit_core::model::time::Wall;
 use jit_core::model::unit::Phase;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::api::facts::TreeScope::Nothing;
+use crate::api::facts::{reads, replies, requests, writes};
+use crate::api::path::ApiPath;
+
 /// How much a removal may override.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Force {
     #[default]
     No,
@@ -32,55 +38,52 @@ impl Force {
     }
 }
 
-#[derive(Debug, Clone)]
-pub enum RescueRequest {
-    Cleanup {
-        /// Unit by name, issue, branch or path. `None` means the unit of this worktree.
-        unit: Option<String>,
-        force: Force,
-    },
-    Abandon {
-        unit: Option<String>,
-        reason: String,
-        force: Force,
-    },
-    List,
-    Show {
-        id: RescueId,
-    },
-    Restore {
-        id: RescueId,
-        to: Option<PathBuf>,
-        branch: Option<String>,
-    },
-    Prune {
-        /// `None` means the age from the settings.
-        older_than_secs: Option<u64>,
-    },
-    Drop {
-        id: RescueId,
-    },
-}
-
-impl RescueRequest {
-    pub fn writes(&self) -> bool {
-        !matches!(self, Self::List | Self::Show { .. })
+requests! {
+    /// Removing worktrees, and restoring the work that was in them. A unit is named by its id, issue, branch or path; no
+    /// name means the unit of this worktree.
+    pub enum RescueRequest {
+        Cleanup { unit: Option<String>, force: Force } => writes(Nothing),
+        Abandon { unit: Option<String>, reason: String, force: Force } => writes(Nothing),
+        List => reads(Nothing),
+        Show { id: RescueId } => reads(Nothing),
+        Restore { id: RescueId, to: Option<ApiPath>, branch: Option<String> } => writes(Nothing),
+        Prune {
+            /// `None` means the age from the settings.
+            older_than_secs: Option<u64>,
+        } => writes(Nothing),
+        Drop { id: RescueId } => writes(Nothing),
     }
 }
 
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-pub enum RescueReply {
-    Cleaned(Box<Cleaned>),
-    List { rescues: Vec<RescueView> },
-    One(Box<RescueView>),
-    Restored(Restored),
-    Pruned { pruned: Vec<RescueId>, freed_bytes: u64 },
-    Dropped { dropped: RescueId },
+replies! {
+    pub enum RescueReply {
+        Cleaned(Box<Cleaned>),
+        List(Rescues),
+        One(Box<RescueView>),
+        Restored(Restored),
+        Pruned(PrunedRescues),
+        Dropped(DroppedRescue),
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Rescues {
+    pub rescues: Vec<RescueView>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct PrunedRescues {
+    pub pruned: Vec<RescueId>,
+    pub freed_bytes: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct DroppedRescue {
+    pub dropped: RescueId,
 }
 
 /// The result of removing a unit's worktree.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Cleaned {
     pub unit: UnitId,
     pub state: Phase,
@@ -96,7 +99,7 @@ pub struct Cleaned {
 }
 
 /// A rescue as it is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RescueView {
     pub id: RescueId,
     pub unit: UnitId,
@@ -125,7 +128,7 @@ pub struct RescueView {
 }
 
 /// Id of a rescue: the unit's name and a time.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct RescueId(String);
 
@@ -176,14 +179,14 @@ impl fmt::Display for RescueId {
 }
 
 /// The result of restoring a rescue.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Restored {
     pub id: RescueId,
     pub path: String,
     /// Null when HEAD is detached there.
     pub branch: Option<String>,
     /// `trash` or `refs`.
-    pub from: &'static str,
+    pub from: Cow<'static, str>,
     /// Commands that bring it to the target.
     pub next: Vec<String>,
 }
@@ -195,7 +198,7 @@ impl From<RescueId> for String {
 }
 
 /// A kind of unlanded work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// A commit that is not on the target.
@@ -235,14 +238,14 @@ impl Kind {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Work {
     pub kind: Kind,
     /// A path relative to the worktree, a commit, or a word.
     pub what: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     Saving,

@@ -1,16 +1,72 @@
-//! Requests about units.
+//! Requests and replies about units: an issue's worktree and branch.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
 
+use jit_core::model::cost::{Tokens, Usd};
 use jit_core::model::ids::{UnitId, WorkflowId};
+use jit_core::model::time::Wall;
+use jit_core::model::unit::Unit;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::api::facts::TreeScope::{IfMoved, Nothing};
+use crate::api::facts::{named, reads, replies, requests, writes};
+use crate::api::path::ApiPath;
+
+requests! {
+    /// Units: an issue's worktree and branch. A unit is named by its id, issue, branch or path; no name means the unit
+    /// of this worktree.
+    pub enum UnitRequest {
+        Create(create: Box<CreateUnit>) => writes(named([create.what.as_str()])),
+        /// One unit, or all units that have not ended.
+        Status { unit: Option<String>, all: bool } => reads(Nothing),
+        /// Records how attempts ended whose end nobody recorded, and starts shims again that died before their agent.
+        Settle { unit: Option<String>, all: bool } => writes(Nothing),
+        /// The environment variables of a unit's commands.
+        Env { unit: Option<String> } => reads(Nothing),
+        /// The changes of a unit since its base.
+        Diff { unit: Option<String> } => reads(Nothing),
+        /// Lands a unit and removes its worktree; with `pr`, pushes its branch for review instead of landing.
+        Finish { unit: Option<String>, pr: bool } => writes(IfMoved),
+        Retry { unit: Option<String> } => writes(Nothing),
+        /// Units, git worktrees and folders that do not match; with `settle`, repairs them.
+        Prune { settle: bool } => writes(Nothing),
+    }
+}
+
+replies! {
+    pub enum UnitReply {
+        Unit(Box<UnitView>),
+        Units(Units),
+        Env(UnitEnv),
+        Diff(UnitDiff),
+        Orphans(Orphans),
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Units {
+    pub units: Vec<UnitView>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct UnitEnv {
+    pub env: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Orphans {
+    pub orphans: Vec<Orphan>,
+}
 
 /// Options for a new unit.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct CreateUnit {
     /// An issue, or a name for a unit without one.
     pub what: String,
     pub base: Option<String>,
-    pub path: Option<PathBuf>,
+    pub path: Option<ApiPath>,
     pub branch: Option<String>,
     pub ttl_secs: Option<u64>,
     /// The workflow that the unit belongs to.
@@ -19,4 +75,66 @@ pub struct CreateUnit {
     pub name: Option<UnitId>,
     /// The branch to land on, if it is not the default target.
     pub target: Option<String>,
+}
+
+/// A unit as it is shown.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct UnitView {
+    #[serde(flatten)]
+    pub unit: Unit,
+    /// Set while an agent runs in the unit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<AgentProgress>,
+    /// The outcome of an attempt that is not in the log yet: the coordinator of its workflow records it. For a landed
+    /// unit: it has commits that its target does not have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsettled: Option<String>,
+    /// Options of this dispatch that came from the last attempt or the plan, and not from the caller.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub as_before: Vec<String>,
+}
+
+impl UnitView {
+    pub fn of(unit: Unit) -> Self {
+        Self {
+            unit,
+            progress: None,
+            unsettled: None,
+            as_before: Vec::new(),
+        }
+    }
+}
+
+/// Progress of a running agent.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct AgentProgress {
+    /// Its last action, as text for people.
+    pub last_action: String,
+    pub last_event_at: Option<Wall>,
+    pub turns: u64,
+    pub tokens: Tokens,
+    pub cost_usd: Option<Usd>,
+    pub running_secs: u64,
+    /// Time left until its timeout.
+    pub remaining_secs: u64,
+    pub remaining_usd: Option<Usd>,
+    pub remaining_tokens: Option<u64>,
+}
+
+/// The changes of a unit.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct UnitDiff {
+    pub unit: UnitId,
+    pub base: String,
+    pub diff: String,
+}
+
+/// A unit, worktree or folder that does not match the others.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Orphan {
+    pub path: String,
+    pub unit: Option<UnitId>,
+    pub what: String,
+    /// It was repaired.
+    pub settled: bool,
 }

@@ -1,5 +1,6 @@
 //! Accounts on which agents are started. A refused account is parked: no agent is started on it for a while (G13).
 
+use crate::api::attempts::AttemptReply;
 use jit_core::decide::command::{Command, CommandReply as Decided};
 use jit_core::log::state;
 use jit_core::model::account::{self, AccountId, Hit};
@@ -71,7 +72,10 @@ pub(crate) fn unpark(cx: &Context, account: AccountId) -> Outcome<Answer> {
     }
     let done = crate::write_path::transact(cx, &Command::UnparkAccount { account })?;
     match done.reply {
-        Decided::Account(account) => Ok(crate::context::plain(cx, Reply::Account(account))),
+        Decided::Account(account) => Ok(crate::context::plain(
+            cx,
+            Reply::Attempts(AttemptReply::Account(account)),
+        )),
         _ => Err(refuse(Code::Io, "the log has no answer to that")),
     }
 }

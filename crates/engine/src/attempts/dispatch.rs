@@ -9,6 +9,7 @@
 //! - A unit is COMPLETED only if its agent ended without an error, its artifacts exist, its checks passed, and all of
 //!   its work is committed. The agent's own report is not enough.
 
+use crate::api::units::UnitReply;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -35,7 +36,8 @@ use jit_store::Outcome;
 
 use crate::api::attempts::{Again, DispatchAsk};
 use crate::api::trust::Kind;
-use crate::api::{Answer, Reply, UnitView};
+use crate::api::units::UnitView;
+use crate::api::{Answer, Reply};
 use crate::attempts::retry_settings::conflict_of;
 use crate::config::Dispatching;
 use crate::context::Context;
@@ -106,7 +108,8 @@ pub(crate) fn dispatch_unit(cx: &Context, ask: &DispatchAsk) -> Outcome<Answer> 
         as_before,
         ..UnitView::of(unit)
     };
-    let mut answer = crate::write_path::read_answer(cx, &view, Reply::Unit(Box::new(shown)))?;
+    let mut answer =
+        crate::write_path::read_answer(cx, &view, Reply::Units(UnitReply::Unit(Box::new(shown))))?;
     answer.warnings.extend(cautions(cx, &ask.run));
     Ok(answer)
 }
@@ -443,7 +446,11 @@ pub(crate) fn stop_unit(cx: &Context, named: Option<&str>, reason: &str) -> Outc
         .map_err(|e| io_refusal("watch", &folder, &e))?;
     let unit = crate::attempts::outcome::settle(cx, &unit.id, Starting::Allowed)?;
     let view = crate::write_path::view(cx)?;
-    crate::write_path::read_answer(cx, &view, Reply::Unit(Box::new(UnitView::of(unit))))
+    crate::write_path::read_answer(
+        cx,
+        &view,
+        Reply::Units(UnitReply::Unit(Box::new(UnitView::of(unit)))),
+    )
 }
 
 pub(crate) fn stop_attempt(cx: &Context, unit: &Unit, reason: &str) -> Outcome<()> {

@@ -13,6 +13,7 @@
 //! - In a handoff by hand, the old agent has ended before the new one starts. The end of the old one, the claim on
 //!   the issue and the start of the new one are one append. No reader ever sees the unit without an agent in between.
 
+use crate::api::attempts::AttemptReply;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -31,8 +32,10 @@ use jit_git::{Git, GitError};
 use jit_os::{file, io_refusal};
 use jit_store::Outcome;
 
+use crate::api::attempts::HandoffView;
 use crate::api::attempts::{Again, DispatchAsk, HandAsk, Handoffs};
-use crate::api::{Answer, HandoffView, Reply, UnitView};
+use crate::api::units::UnitView;
+use crate::api::{Answer, Reply};
 use crate::attempts::handoff_text::{
     self as handoffs, Artifact, Changed, Check, Digested, Known, LONGEST, LONGEST_ALL, LONGEST_ARTIFACT,
 };
@@ -539,7 +542,7 @@ fn handed(
     text: String,
     receiver: Option<Unit>,
 ) -> Outcome<Answer> {
-    let reply = Reply::Handoff(Box::new(HandoffView {
+    let reply = Reply::Attempts(AttemptReply::Handoff(Box::new(HandoffView {
         unit: unit.id.clone(),
         from: unit
             .worker
@@ -551,7 +554,7 @@ fn handed(
         bytes: text.len() as u64,
         text,
         receiver: receiver.map(UnitView::of),
-    }));
+    })));
     let view = crate::write_path::view(cx)?;
     crate::write_path::read_answer(cx, &view, reply)
 }

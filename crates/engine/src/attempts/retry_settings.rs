@@ -20,6 +20,7 @@ use jit_core::model::unit::Unit;
 use jit_store::Outcome;
 
 use crate::api::attempts::DispatchAsk;
+use crate::api::path::ApiPath;
 use crate::context::Context;
 use crate::units::worktree_state::is_merging;
 
@@ -69,7 +70,7 @@ pub(crate) fn asked_before(cx: &Context, unit: &Unit, before: Option<&Job>) -> O
             ..job.asked.clone()
         },
         prompt: job.task.clone(),
-        prompt_file: job.task_file.clone(),
+        prompt_file: job.task_file.clone().map(ApiPath::from),
         artifacts: job.artifacts.clone(),
         validate: job.validate.clone(),
         writes: None,

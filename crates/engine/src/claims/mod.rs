@@ -1,5 +1,9 @@
 //! Claims: acquiring, waiting, listing and renewing leases on issues.
 
+use crate::api::claims::ClaimHistory;
+use crate::api::claims::ClaimReply;
+use crate::api::claims::ClaimRequest;
+use crate::write_path::carry_out;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -13,7 +17,8 @@ use jit_core::query::claim_views;
 use jit_os::watch::Watch;
 use jit_store::Outcome;
 
-use crate::api::{Answer, Claims, Reply};
+use crate::api::claims::ActiveClaims;
+use crate::api::{Answer, Reply};
 use crate::context::Context;
 use crate::leases::alive;
 use crate::refusals::refuse;
@@ -83,13 +88,13 @@ pub(crate) fn claims(cx: &Context, issue: Option<&IssuePrefix>) -> Outcome<Answe
     let active = alive(cx, &leases, &view);
     let sequence = view.sequence;
     let generated_at = view.now.wall;
-    let claims = Claims {
+    let claims = ActiveClaims {
         schema_version: 1,
         sequence,
         generated_at,
         active,
     };
-    let mut answer = crate::write_path::read_answer(cx, &view, Reply::Claims(claims))?;
+    let mut answer = crate::write_path::read_answer(cx, &view, Reply::Claims(ClaimReply::Active(claims)))?;
     if !view.views_fine {
         answer.warnings.extend(cx.store.upkeep().mend_views(&cx.actor));
     }
@@ -124,13 +129,75 @@ pub(crate) fn history(
     crate::write_path::read_answer(
         cx,
         &view,
-        Reply::History {
+        Reply::Claims(ClaimReply::History(ClaimHistory {
             records: records.into(),
-        },
+        })),
     )
 }
 
 /// Whether waiting may help.
 fn may_pass(refusal: &Refusal) -> bool {
     matches!(refusal.code, Code::Held | Code::NothingReady)
+}
+
+/// Carries out a request about claims.
+pub(crate) fn handle(cx: &Context, request: ClaimRequest) -> Outcome<Answer> {
+    match request {
+        ClaimRequest::Acquire {
+            issue,
+            ttl_secs,
+            wait_secs,
+            note,
+            on_behalf_of,
+        } => {
+            let command = Command::Acquire {
+                issue,
+                ttl_secs,
+                note,
+                on_behalf_of,
+            };
+            acquire(cx, &command, wait_secs.map(Duration::from_secs))
+        }
+        ClaimRequest::Next {
+            label,
+            kind,
+            ttl_secs,
+            wait_secs,
+        } => {
+            let command = Command::AcquireNext {
+                label,
+                kind,
+                ttl_secs,
+                on_behalf_of: None,
+            };
+            crate::issues::change::picked(cx, acquire(cx, &command, wait_secs.map(Duration::from_secs))?)
+        }
+        ClaimRequest::Renew { target, ttl_secs } => carry_out(
+            cx,
+            &Command::Renew {
+                target,
+                ttl_secs,
+                if_half_gone: false,
+            },
+        ),
+        ClaimRequest::Release { target } => carry_out(cx, &Command::Release { target }),
+        ClaimRequest::Transfer { target, to, worktree } => {
+            let branch = match &worktree {
+                Some(id) => crate::leases::branch_of(cx, id)?,
+                None => None,
+            };
+            carry_out(
+                cx,
+                &Command::Transfer {
+                    target,
+                    to,
+                    worktree,
+                    branch,
+                },
+            )
+        }
+        ClaimRequest::ForceEvict { target, reason } => force_evict(cx, target, reason),
+        ClaimRequest::List { issue } => claims(cx, issue.as_ref()),
+        ClaimRequest::History { issue, agent, limit } => history(cx, issue.as_ref(), agent.as_ref(), limit),
+    }
 }

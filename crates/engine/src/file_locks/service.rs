@@ -5,10 +5,14 @@
 //! changes or the conflicting lock expires. It then reads without the store's lock, and requests the files only when
 //! it is first.
 
-use std::ffi::OsString;
+use crate::api::file_locks::FileLockReply;
+use crate::api::file_locks::LockChecks;
+use crate::api::file_locks::Locks;
+use crate::api::file_locks::ReleasedLocks;
+use crate::api::path::ApiPath;
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use jit_core::decide::command::{Command, CommandReply as Decided};
@@ -28,8 +32,9 @@ use jit_os::watch::Watch;
 use jit_os::{clock, file, random};
 use jit_store::{Done, Outcome, View};
 
+use crate::api::file_locks::LockCheck;
 use crate::api::file_locks::{LockPaths, OwnLocks};
-use crate::api::{Answer, LockCheck, Reply};
+use crate::api::{Answer, Reply};
 use crate::context::Context;
 use crate::file_locks::lock_paths::{Named, Paths};
 use crate::refusals::refuse;
@@ -83,13 +88,13 @@ pub(crate) fn wants(cx: &Context, asked: &LockPaths, session: Option<&Session>) 
         .collect())
 }
 
-pub(crate) fn named(cx: &Context, paths: &[OsString], literal: bool) -> Outcome<Vec<Named>> {
+pub(crate) fn named(cx: &Context, paths: &[ApiPath], literal: bool) -> Outcome<Vec<Named>> {
     let known = Paths::new(&cx.place, &cx.config);
     paths
         .iter()
         .map(|path| {
             known
-                .name(Path::new(path), literal)
+                .name(path.as_path(), literal)
                 .map_err(|e| refuse(Code::Invalid, e))
         })
         .collect()
@@ -275,7 +280,7 @@ fn locked(cx: &Context, done: Done) -> Outcome<Answer> {
         _ => Vec::new(),
     };
     let mut answer = crate::write_path::answer(cx, done);
-    answer.reply = Reply::Locks { locks };
+    answer.reply = Reply::FileLocks(FileLockReply::Locks(Locks { locks }));
     Ok(answer)
 }
 
@@ -332,7 +337,7 @@ pub(crate) fn let_go(cx: &Context, command: &Command) -> Outcome<Answer> {
         _ => Vec::new(),
     };
     let mut answer = crate::write_path::answer(cx, done);
-    answer.reply = Reply::Unlocked { released };
+    answer.reply = Reply::FileLocks(FileLockReply::Released(ReleasedLocks { released }));
     Ok(answer)
 }
 
@@ -340,7 +345,7 @@ pub(crate) fn list_locks(cx: &Context) -> Outcome<Answer> {
     let view = crate::write_path::view(cx)?;
     let mut locks = live_locks(&view)?;
     locks.sort_by(|a, b| (&a.file_path, a.token).cmp(&(&b.file_path, b.token)));
-    crate::write_path::read_answer(cx, &view, Reply::Locks { locks })
+    crate::write_path::read_answer(cx, &view, Reply::FileLocks(FileLockReply::Locks(Locks { locks })))
 }
 
 fn live_locks(view: &View) -> Outcome<Vec<LockView>> {
@@ -386,7 +391,11 @@ pub(crate) fn check_locks(cx: &Context, asked: &LockPaths) -> Outcome<Answer> {
             locks: rivals.iter().filter_map(LockView::of).collect(),
         });
     }
-    crate::write_path::read_answer(cx, &view, Reply::LockChecks { paths: checks })
+    crate::write_path::read_answer(
+        cx,
+        &view,
+        Reply::FileLocks(FileLockReply::Checks(LockChecks { paths: checks })),
+    )
 }
 
 /// Updates the registry after `lines` were appended, under the store's lock.

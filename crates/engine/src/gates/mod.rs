@@ -18,3 +18,24 @@ pub mod service;
 pub use registry::Registry;
 pub use results::{Results, Standing};
 pub use run::{Run, run};
+
+use crate::api::Answer;
+use crate::api::gates::GateRequest;
+use crate::context::Context;
+use jit_store::Outcome;
+
+/// Carries out a request about gates.
+pub(crate) fn handle(cx: &Context, request: GateRequest) -> Outcome<Answer> {
+    match request {
+        GateRequest::Define { brought, gates } => service::define_gates(cx, &gates, brought),
+        GateRequest::Undefine { name } => service::undefine_gate(cx, &name),
+        GateRequest::Run { issue, gate } => service::run_gates(cx, &issue, gate.as_deref()),
+        GateRequest::Judge {
+            issue,
+            gate,
+            passed,
+            note,
+        } => service::judge_gate(cx, issue, &gate, passed, note),
+        GateRequest::List { issue } => service::list_gates(cx, issue.as_ref()),
+    }
+}

@@ -8,6 +8,8 @@
 //! - The log gets a result first, and only results in the log count. The file in the tree has the details.
 //! - The whole output of a run is in `<control>/gates/<issue>/<gate>.log`, from the last start of the gate.
 
+use crate::api::gates::GateReply;
+use crate::api::gates::Gates;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -25,8 +27,13 @@ use jit_os::clock;
 use jit_os::shell::shell_word;
 use jit_store::{Outcome, View};
 
+use crate::api::gates::GateReport;
+use crate::api::gates::GateStanding;
+use crate::api::gates::GateStatus;
+use crate::api::gates::GateView;
+use crate::api::gates::Judgement;
 use crate::api::gates::{Gate, GateName, GateResult, Kind, Status};
-use crate::api::{Answer, GateReport, GateStanding, GateStatus, GateView, Judgement, Reply};
+use crate::api::{Answer, Reply};
 use crate::approvals::{How, Trust};
 use crate::context::Context;
 use crate::gates::run;
@@ -147,7 +154,7 @@ pub(crate) fn define_gates(cx: &Context, gates: &[(GateName, Gate)], brought: bo
         ));
     }
     Ok(Answer {
-        reply: Reply::Gates { gates: shown },
+        reply: Reply::Gates(GateReply::Gates(Gates { gates: shown })),
         warnings: notes.0,
     })
 }
@@ -191,7 +198,7 @@ pub(crate) fn undefine_gate(cx: &Context, name: &str) -> Outcome<Answer> {
         .map(|(name, gate)| gate_view(cx, name.as_str(), Some(gate), trust.as_ref()))
         .collect();
     Ok(Answer {
-        reply: Reply::Gates { gates },
+        reply: Reply::Gates(GateReply::Gates(Gates { gates })),
         warnings: notes.0,
     })
 }
@@ -240,7 +247,7 @@ pub(crate) fn list_gates(cx: &Context, text: Option<&IssuePrefix>) -> Outcome<An
         let gates = all
             .map(|(name, gate)| gate_view(cx, name.as_str(), Some(gate), trust.as_ref()))
             .collect();
-        let mut answer = crate::context::plain(cx, Reply::Gates { gates });
+        let mut answer = crate::context::plain(cx, Reply::Gates(GateReply::Gates(Gates { gates })));
         answer.warnings.append(&mut notes.0);
         return Ok(answer);
     };
@@ -274,7 +281,8 @@ pub(crate) fn list_gates(cx: &Context, text: Option<&IssuePrefix>) -> Outcome<An
         });
         gates.push(shown);
     }
-    let mut answer = crate::write_path::read_answer(cx, &view, Reply::Gates { gates })?;
+    let mut answer =
+        crate::write_path::read_answer(cx, &view, Reply::Gates(GateReply::Gates(Gates { gates })))?;
     answer.warnings.append(&mut notes.0);
     Ok(answer)
 }
@@ -514,7 +522,7 @@ pub(crate) fn judge(
         notes.add(warning);
     }
     match answer.reply {
-        Reply::Judged(judged) => Ok(judged),
+        Reply::Gates(GateReply::Judged(judged)) => Ok(judged),
         _ => Err(refuse(Code::Io, "the log has no answer to that")),
     }
 }
@@ -602,12 +610,12 @@ pub(crate) fn report(
     let is_gated = issue.is_some_and(|issue| issue.state == IssueState::Gated);
     let next = (is_gated && missing.is_empty()).then(|| format!("jit issue update {issue_id} --state done"));
     Ok(Answer {
-        reply: Reply::GateReport(Box::new(GateReport {
+        reply: Reply::Gates(GateReply::Report(Box::new(GateReport {
             issue_id,
             gates,
             missing,
             next,
-        })),
+        }))),
         warnings: notes.0,
     })
 }

@@ -1,5 +1,8 @@
 //! Single issues: create, change and show them.
 
+use crate::api::claims::ClaimReply;
+use crate::api::issues::IssueReply;
+use crate::api::issues::Issues;
 use jit_core::decide::command::{Command, IssueChange, NewIssue};
 use jit_core::issue_files::format::MAX_DESCRIPTION;
 use jit_core::log::state;
@@ -11,7 +14,10 @@ use jit_core::model::refusal::{Code, Refusal};
 use jit_os::{io_refusal, random};
 use jit_store::{Outcome, View};
 
-use crate::api::{Answer, CreateIssue, IssueView, Picked, Reply};
+use crate::api::claims::Picked;
+use crate::api::issues::CreateIssue;
+use crate::api::issues::IssueView;
+use crate::api::{Answer, Reply};
 use crate::context::Context;
 use crate::gates::Registry;
 use crate::gates::service::require_jit;
@@ -66,7 +72,7 @@ pub(crate) fn create_issue(cx: &Context, create: CreateIssue) -> Outcome<Answer>
         text: text.as_deref().map(text_digest),
     });
     let mut answer = carry_out_with(cx, &command, text.into_iter().collect(), None)?;
-    if let Reply::Issue(shown) = &mut answer.reply {
+    if let Reply::Issues(IssueReply::Issue(shown)) = &mut answer.reply {
         shown.comments = Some(Vec::new());
     }
     answer
@@ -110,7 +116,7 @@ pub(crate) fn change_issue(
         false => refusal,
     })?;
     answer.warnings.extend(undefined);
-    let Reply::Issue(shown) = &mut answer.reply else {
+    let Reply::Issues(IssueReply::Issue(shown)) = &mut answer.reply else {
         return Ok(answer);
     };
     let view = crate::write_path::view(cx)?;
@@ -132,14 +138,15 @@ pub(crate) fn show_issue(cx: &Context, text: &IssuePrefix) -> Outcome<Answer> {
     let view = crate::write_path::view(cx)?;
     let issue = crate::write_path::resolve(&view, text)?;
     let (shown, lost) = whole(cx, &view, issue)?;
-    let mut answer = crate::write_path::read_answer(cx, &view, Reply::Issue(Box::new(shown)))?;
+    let mut answer =
+        crate::write_path::read_answer(cx, &view, Reply::Issues(IssueReply::Issue(Box::new(shown))))?;
     answer.warnings.extend(lost);
     Ok(answer)
 }
 
 /// Adds the issue to the answer of a lease that was just granted.
 pub(crate) fn picked(cx: &Context, mut answer: Answer) -> Outcome<Answer> {
-    let Reply::Lease(lease) = answer.reply else {
+    let Reply::Claims(ClaimReply::Lease(lease)) = answer.reply else {
         return Ok(answer);
     };
     let view = crate::write_path::view(cx)?;
@@ -149,9 +156,9 @@ pub(crate) fn picked(cx: &Context, mut answer: Answer) -> Outcome<Answer> {
         Some(issue) => {
             let (issue, lost) = whole(cx, &view, issue)?;
             answer.warnings.extend(lost);
-            Reply::Picked(Box::new(Picked { lease, issue }))
+            Reply::Claims(ClaimReply::Picked(Box::new(Picked { lease, issue })))
         }
-        None => Reply::Lease(lease),
+        None => Reply::Claims(ClaimReply::Lease(lease)),
     };
     Ok(answer)
 }
@@ -222,7 +229,7 @@ pub(crate) fn search(cx: &Context, text: &str, limit: Option<usize>) -> Outcome<
         }
     }
     let issues = crate::issues::issue_lists::shown(&view, found)?;
-    crate::write_path::read_answer(cx, &view, Reply::Issues { issues })
+    crate::write_path::read_answer(cx, &view, Reply::Issues(IssueReply::Issues(Issues { issues })))
 }
 
 /// Refuses an undefined gate, most likely a typing error: with it the issue could never be done.

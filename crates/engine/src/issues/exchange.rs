@@ -2,6 +2,8 @@
 //!
 //! An import only creates missing issues and changes none. So it can be repeated, even after an interrupted one.
 
+use crate::api::issues::Exported;
+use crate::api::issues::IssueReply;
 use std::collections::HashSet;
 
 use jit_core::decide::command::{Command, CommandReply as Decided};
@@ -14,7 +16,9 @@ use jit_core::model::refusal::Code;
 use jit_os::io_refusal;
 use jit_store::{Done, Outcome, View};
 
-use crate::api::{Answer, Import, Imported, Reply};
+use crate::api::issues::Import;
+use crate::api::issues::Imported;
+use crate::api::{Answer, Reply};
 use crate::context::Context;
 use crate::refusals::refuse;
 use crate::write_path::Kept;
@@ -35,7 +39,7 @@ pub(crate) fn import(cx: &Context, import: &Import) -> Outcome<Answer> {
         None => cx.policy.clone(),
     };
     let errand = Errand {
-        source: import.source,
+        source: &import.source,
         by: &cx.actor.agent_id,
         policy: &policy,
         now: view.now.wall,
@@ -76,13 +80,13 @@ pub(crate) fn import(cx: &Context, import: &Import) -> Outcome<Answer> {
     let late = others.iter().filter(|(_, id)| planned.contains(&id.key()));
     skipped.extend(late.map(|(key, id)| Skipped::known(key, id)));
     let imported = imported.into_iter().map(|(_, id)| id).collect();
-    let reply = Reply::Imported(Imported {
+    let reply = Reply::Issues(IssueReply::Imported(Imported {
         imported,
         skipped,
         problems,
         warnings: said.clone(),
         dry_run: import.dry_run,
-    });
+    }));
     let mut answer = crate::write_path::read_answer(cx, &view, reply)?;
     answer.warnings.extend(few(said));
     Ok(answer)
@@ -133,7 +137,11 @@ fn bring(
 pub(crate) fn export(cx: &Context) -> Outcome<Answer> {
     let view = crate::write_path::view(cx)?;
     let (issues, lines, lost) = exported(cx, &view)?;
-    let mut answer = crate::write_path::read_answer(cx, &view, Reply::Exported { issues, lines })?;
+    let mut answer = crate::write_path::read_answer(
+        cx,
+        &view,
+        Reply::Issues(IssueReply::Exported(Exported { issues, lines })),
+    )?;
     answer.warnings.extend(lost);
     Ok(answer)
 }

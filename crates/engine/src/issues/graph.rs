@@ -1,18 +1,25 @@
 //! Dependencies between issues, as a graph and as a tree.
 
+use crate::api::issues::IssueReply;
 use jit_core::log::state;
 use jit_core::model::ids::IssuePrefix;
 use jit_core::model::issue::Issue;
 use jit_core::model::refusal::Code;
-use jit_core::query::graph::{Bounds, Graph, GraphNode, around, branches, data};
+use jit_core::query::graph::{self as draw, Bounds, Graph, GraphNode, around, branches, data};
 use jit_store::{Outcome, View};
 
-use crate::api::{Answer, GraphOf, IssueView, Reply};
+use crate::api::issues::{GraphFormat, GraphPicture, IssueView};
+use crate::api::{Answer, Reply};
 use crate::context::Context;
 use crate::issues::issue_lists::Board;
 use crate::refusals::refuse;
 
-pub(crate) fn graph(cx: &Context, root: Option<&IssuePrefix>, closed: bool) -> Outcome<Answer> {
+pub(crate) fn graph(
+    cx: &Context,
+    root: Option<&IssuePrefix>,
+    closed: bool,
+    drawn: Option<GraphFormat>,
+) -> Outcome<Answer> {
     let view = crate::write_path::view(cx)?;
     let root = root
         .map(|text| crate::write_path::resolve(&view, text))
@@ -25,11 +32,19 @@ pub(crate) fn graph(cx: &Context, root: Option<&IssuePrefix>, closed: bool) -> O
         nodes = around(nodes, root.id.as_str());
     }
     let graph = Graph::new(nodes);
-    let reply = Reply::Graph(GraphOf {
-        data: data(&graph),
-        graph,
-    });
-    crate::write_path::read_answer(cx, &view, reply)
+    let reply = match drawn {
+        None => IssueReply::Graph(data(&graph)),
+        Some(format) => {
+            let text = match format {
+                GraphFormat::Text => draw::text(&graph),
+                GraphFormat::Dot => draw::dot(&graph),
+                GraphFormat::Mermaid => draw::mermaid(&graph),
+                GraphFormat::Svg => draw::svg(&graph),
+            };
+            IssueReply::Picture(GraphPicture { format, text })
+        }
+    };
+    crate::write_path::read_answer(cx, &view, Reply::Issues(reply))
 }
 
 pub(crate) fn dep_tree(cx: &Context, root: &IssuePrefix) -> Outcome<Answer> {
@@ -37,7 +52,7 @@ pub(crate) fn dep_tree(cx: &Context, root: &IssuePrefix) -> Outcome<Answer> {
     let root = crate::write_path::resolve(&view, root)?;
     let graph = Graph::new(nodes(&view, |_| true)?);
     let tree = branches(&graph, root.id.as_str(), Bounds::default());
-    crate::write_path::read_answer(cx, &view, Reply::Tree(tree))
+    crate::write_path::read_answer(cx, &view, Reply::Issues(IssueReply::Tree(tree)))
 }
 
 /// Returns the wanted issues, by id. Dependencies on other issues are omitted, but dependencies on unknown issues are

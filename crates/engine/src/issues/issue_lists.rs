@@ -2,6 +2,8 @@
 //!
 //! A list reads the folded state once; it opens no issue's files.
 
+use crate::api::issues::IssueReply;
+use crate::api::issues::Issues;
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
@@ -16,9 +18,15 @@ use jit_core::model::refusal::Code;
 use jit_core::query::ready_queue;
 use jit_store::{Outcome, View};
 
-use crate::api::{
-    Answer, Counts, IssueFilter, IssueView, Listed, Listing, Progress, ProgressOf, Reply, Sort,
-};
+use crate::api::issue_list::Listed;
+use crate::api::issue_list::Listing;
+use crate::api::issues::Counts;
+use crate::api::issues::IssueFilter;
+use crate::api::issues::IssueView;
+use crate::api::issues::Progress;
+use crate::api::issues::ProgressOf;
+use crate::api::issues::Sort;
+use crate::api::{Answer, Reply};
 use crate::context::Context;
 use crate::refusals::{refuse, stopped};
 
@@ -267,7 +275,7 @@ pub(crate) fn list_issues(
             issues.beside(n).blocked_by = ids;
         }
     }
-    crate::write_path::read_answer(cx, &view, Reply::Issues { issues })
+    crate::write_path::read_answer(cx, &view, Reply::Issues(IssueReply::Issues(Issues { issues })))
 }
 
 /// Returns the issues that are open, unblocked and held by no agent: best first.
@@ -360,7 +368,7 @@ pub(crate) fn ready(cx: &Context, filter: &IssueFilter, limit: Option<usize>) ->
             }
         }
     }
-    crate::write_path::read_answer(cx, &view, Reply::Issues { issues })
+    crate::write_path::read_answer(cx, &view, Reply::Issues(IssueReply::Issues(Issues { issues })))
 }
 
 /// Returns the issues that are blocked, with their reasons.
@@ -381,7 +389,7 @@ pub(crate) fn blocked(cx: &Context) -> Outcome<Answer> {
             issues.beside(issues.len() - 1).blocked_by = waits_for;
         }
     }
-    crate::write_path::read_answer(cx, &view, Reply::Issues { issues })
+    crate::write_path::read_answer(cx, &view, Reply::Issues(IssueReply::Issues(Issues { issues })))
 }
 
 pub(crate) fn progress(cx: &Context, issue: Option<&IssuePrefix>) -> Outcome<Answer> {
@@ -435,7 +443,11 @@ pub(crate) fn progress(cx: &Context, issue: Option<&IssuePrefix>) -> Outcome<Ans
     for one in &issues {
         total.add(&one.counts);
     }
-    crate::write_path::read_answer(cx, &view, Reply::Progress(Progress { total, issues }))
+    crate::write_path::read_answer(
+        cx,
+        &view,
+        Reply::Issues(IssueReply::Progress(Progress { total, issues })),
+    )
 }
 
 /// The deepest nesting that is followed.

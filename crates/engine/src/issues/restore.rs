@@ -3,6 +3,7 @@
 //! A deletion removes all files of an issue except one. A clone that learns of the issue and of its deletion at once
 //! never saw the other files. They are read from the commit before the one that removed them.
 
+use crate::api::issues::IssueReply;
 use std::time::Duration;
 
 use jit_core::decide::command::Command;
@@ -27,7 +28,7 @@ pub(crate) fn restore_issue(cx: &Context, issue: IssueId) -> Outcome<Answer> {
     let had_text = had_text(cx, &issue)?;
     let said = know_what_was_removed(cx, &issue)?;
     let mut answer = crate::write_path::carry_out(cx, &Command::RestoreIssue { issue })?;
-    if let Reply::Issue(shown) = &answer.reply
+    if let Reply::Issues(IssueReply::Issue(shown)) = &answer.reply
         && had_text
         && shown.description.is_none()
         && said.is_none()

@@ -16,6 +16,7 @@
 //!   to merge the commits of others first.
 //! - For a unit that was abandoned or never created, the only answer is that it is over.
 
+use crate::api::landing::LandingReply;
 use std::ops::ControlFlow;
 
 use jit_core::log::event::{Event, Stamped};
@@ -83,7 +84,7 @@ pub(crate) fn only_over(
         next,
     };
     Ok(Answer {
-        reply: Reply::Merge(Box::new(report)),
+        reply: Reply::Landing(LandingReply::Report(Box::new(report))),
         warnings: run.warnings,
     })
 }

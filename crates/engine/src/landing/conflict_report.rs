@@ -172,7 +172,7 @@ pub(crate) fn conflict_report(
         false => joined,
     };
     report.conflicts = conflicts;
-    report.code = Some("merge_conflict");
+    report.code = Some("merge_conflict".into());
     report.help = vec![
         format!("git -C {shown} merge {onto} # settle it there, and commit"),
         merge_command(run, &work.unit, " --continue"),

@@ -42,6 +42,9 @@ pub mod trees;
 pub mod unpushed_targets;
 pub mod watch;
 
+use crate::api::Answer;
+use crate::api::landing::LandingRequest;
+use crate::context::Context;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
@@ -220,4 +223,13 @@ fn path_with_jit() -> Option<OsString> {
     let own = std::env::current_exe().ok()?.parent()?.to_owned();
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::join_paths(std::env::split_paths(&path).chain([own])).ok()
+}
+
+/// Carries out a request about landing.
+pub(crate) fn handle(cx: &Context, request: LandingRequest) -> Outcome<Answer> {
+    match request {
+        LandingRequest::Merge(ask) => service::merge_units(cx, &ask),
+        LandingRequest::Conflicts { into, branches } => service::conflicts(cx, into.as_deref(), &branches),
+        LandingRequest::History { unit, limit } => service::landings(cx, unit.as_deref(), limit),
+    }
 }

@@ -656,7 +656,7 @@ impl Run<'_> {
         )?;
         let mut report = work.report(Verdict::ValidationFailed);
         report.validation = validations;
-        report.code = Some(Code::CheckFailed.as_str());
+        report.code = Some(Code::CheckFailed.as_str().into());
         report.message = Some(message);
         report.help = unit.after_failure();
         Ok(report)

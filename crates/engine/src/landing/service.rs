@@ -13,6 +13,8 @@
 //! - Repeating the same command is no error: it does the remaining steps, and reports the units that have landed.
 //! - The unit's issue becomes done when the target contains the unit, in the same run. The landed files say so too.
 
+use crate::api::landing::LandingReply;
+use crate::api::landing::Landings;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;
@@ -38,8 +40,9 @@ use jit_os::{clock, io_refusal};
 use jit_store::Outcome;
 use jit_store::disk::{Disk as _, LockGuard, RealDisk};
 
+use crate::api::landing::Landing;
 use crate::api::landing::{MergeAsk, MergeMode, MergeReport, SettledPath, UnitReport, Verdict};
-use crate::api::{Answer, Landing, Reply};
+use crate::api::{Answer, Reply};
 use crate::config::Merging;
 use crate::context::Context;
 use crate::crash_point::step;
@@ -136,7 +139,7 @@ pub(crate) fn report_of(unit: &Unit, verdict: Verdict) -> UnitReport {
 
 pub(crate) fn told(unit: &Unit, verdict: Verdict, refusal: &Refusal) -> UnitReport {
     UnitReport {
-        code: Some(refusal.code.as_str()),
+        code: Some(refusal.code.as_str().into()),
         message: Some(refusal.message.clone()),
         help: refusal.help.clone(),
         ..report_of(unit, verdict)
@@ -231,7 +234,7 @@ pub(crate) fn merge_units(cx: &Context, ask: &MergeAsk) -> Outcome<Answer> {
     let report = run.all(&asked)?;
     let warnings = run.warnings;
     Ok(Answer {
-        reply: Reply::Merge(Box::new(report)),
+        reply: Reply::Landing(LandingReply::Report(Box::new(report))),
         warnings,
     })
 }
@@ -561,7 +564,11 @@ pub(crate) fn conflicts(cx: &Context, into: Option<&str>, branches: &[String]) -
         }
     };
     let view = crate::write_path::view(cx)?;
-    crate::write_path::read_answer(cx, &view, Reply::Conflicts(Box::new(picture)))
+    crate::write_path::read_answer(
+        cx,
+        &view,
+        Reply::Landing(LandingReply::Conflicts(Box::new(picture))),
+    )
 }
 
 /// Reports the commits of a landed unit that its target does not contain.
@@ -798,5 +805,9 @@ pub(crate) fn landings(cx: &Context, named: Option<&str>, limit: usize) -> Outco
         ControlFlow::Continue(())
     })?;
     let landed = landed.into();
-    crate::write_path::read_answer(cx, &view, Reply::Landings { landed })
+    crate::write_path::read_answer(
+        cx,
+        &view,
+        Reply::Landing(LandingReply::History(Landings { landed })),
+    )
 }

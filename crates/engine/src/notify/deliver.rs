@@ -26,12 +26,12 @@ use crate::config::Notifying;
 pub fn all(set: &Notifying, notice: &Notice) -> Vec<Sent> {
     let mut sent = Vec::new();
     let json = serde_json::to_string(notice).unwrap_or_default();
-    let mut note = |way, done: Result<(), String>| {
+    let mut note = |way: &'static str, done: Result<(), String>| {
         let why = done
             .err()
             .map(|why| Redactor::of_process().clean(&why).into_owned());
         sent.push(Sent {
-            way,
+            way: way.into(),
             ok: why.is_none(),
             why,
         });

@@ -20,6 +20,10 @@ pub mod deliver;
 pub mod happened;
 pub mod service;
 
+use crate::api::Answer;
+use crate::api::notify::NotifyRequest;
+use crate::context::Context;
+use jit_store::Outcome;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write as _;
@@ -352,5 +356,12 @@ mod tests {
             shown.title
         );
         assert!(shown.title.chars().count() <= TITLE + 1 && shown.message.chars().count() <= MESSAGE + 1);
+    }
+}
+
+/// Carries out a request about notifications.
+pub(crate) fn handle(cx: &Context, request: NotifyRequest) -> Outcome<Answer> {
+    match request {
+        NotifyRequest::Test => service::notify_test(cx),
     }
 }

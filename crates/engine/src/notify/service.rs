@@ -1,5 +1,7 @@
 //! Notification settings of the user, and the test notification.
 
+use crate::api::notify::Notified;
+use crate::api::notify::NotifyReply;
 use jit_agents::runner::attempt::{self, Attempt};
 use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::time::Wall;
@@ -69,5 +71,8 @@ pub(crate) fn notify_test(cx: &Context) -> Outcome<Answer> {
         more: 0,
     };
     let sent = deliver::all(&set, &notice.presentable());
-    Ok(crate::context::plain(cx, Reply::Notified { sent }))
+    Ok(crate::context::plain(
+        cx,
+        Reply::Notify(NotifyReply::Sent(Notified { sent })),
+    ))
 }

@@ -1,5 +1,7 @@
 //! Finds units, reads their environment and moves them along the lifecycle table (G2, G3, G16, I6).
 
+use crate::api::units::UnitEnv;
+use crate::api::units::UnitReply;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -180,7 +182,7 @@ pub(crate) fn unit_env(cx: &Context, named: Option<&str>) -> Outcome<Answer> {
     let view = crate::write_path::view(cx)?;
     let unit = find_unit(cx, &view, named)?;
     let env = unit_vars(cx, &unit).into_iter().collect();
-    crate::write_path::read_answer(cx, &view, Reply::Env { env })
+    crate::write_path::read_answer(cx, &view, Reply::Units(UnitReply::Env(UnitEnv { env })))
 }
 
 /// Returns the files that jit may have put into the worktree of a unit.

@@ -1,5 +1,7 @@
 //! Starts, shows and cancels workflows (G11, G13). The coordinator runs them.
 
+use crate::api::workflows::WorkflowReply;
+use crate::api::workflows::Workflows;
 use jit_agents as agents;
 use jit_core::coordinator::{NextStep, UnitStanding};
 use jit_core::decide::command::Command;
@@ -18,7 +20,9 @@ use jit_git::Git;
 use jit_os::io_refusal;
 use jit_store::{Outcome, View};
 
-use crate::api::{Answer, Reply, Waiting, WorkflowView};
+use crate::api::workflows::Waiting;
+use crate::api::workflows::WorkflowView;
+use crate::api::{Answer, Reply};
 use crate::attempts::dispatch::missing_program;
 use crate::context::Context;
 use crate::duration::format_secs;
@@ -211,14 +215,22 @@ pub(crate) fn workflows(cx: &Context, all: bool) -> Outcome<Answer> {
     found.retain(|one| all || !one.is_over());
     found.sort_by_key(|one| one.created_at);
     let views: Outcome<Vec<WorkflowView>> = found.iter().map(|one| workflow_view(cx, one)).collect();
-    crate::write_path::read_answer(cx, &view, Reply::Workflows { workflows: views? })
+    crate::write_path::read_answer(
+        cx,
+        &view,
+        Reply::Workflows(WorkflowReply::Workflows(Workflows { workflows: views? })),
+    )
 }
 
 pub(crate) fn workflow_status(cx: &Context, named: Option<&str>) -> Outcome<Answer> {
     let workflow = find_workflow(cx, named)?;
     let view = crate::write_path::view(cx)?;
     let shown = workflow_view(cx, &workflow)?;
-    crate::write_path::read_answer(cx, &view, Reply::Workflow(Box::new(shown)))
+    crate::write_path::read_answer(
+        cx,
+        &view,
+        Reply::Workflows(WorkflowReply::Workflow(Box::new(shown))),
+    )
 }
 
 fn workflow_view(cx: &Context, workflow: &Workflow) -> Outcome<WorkflowView> {

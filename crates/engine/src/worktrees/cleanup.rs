@@ -20,10 +20,16 @@ use jit_core::model::unit::{self, Facts, Failure, Phase, Unit, UnitInput};
 use jit_os::io_refusal;
 use jit_store::Outcome;
 
+use crate::api::rescue::Cleaned;
+use crate::api::rescue::Force;
 use crate::api::rescue::Kind;
 use crate::api::rescue::RescueId;
+use crate::api::rescue::RescueReply;
+use crate::api::rescue::RescueRequest;
+use crate::api::rescue::RescueView;
 use crate::api::rescue::Stage;
-use crate::api::{Answer, Cleaned, Force, Reply, RescueReply, RescueRequest, RescueView};
+use crate::api::rescue::{DroppedRescue, PrunedRescues, Rescues};
+use crate::api::{Answer, Reply};
 use crate::attempts::dispatch::Starting;
 use crate::context::Context;
 use crate::crash_point::step;
@@ -65,7 +71,7 @@ pub(crate) fn rescue(cx: &Context, asked: RescueRequest) -> Outcome<Answer> {
                 view.aside.truncate(FEW);
                 rescues.push(view);
             }
-            RescueReply::List { rescues }
+            RescueReply::List(Rescues { rescues })
         }
         RescueRequest::Show { id } => {
             let trash = trash(cx)?;
@@ -617,7 +623,7 @@ fn prune_rescues(cx: &Context, older_than_secs: Option<u64>) -> Outcome<RescueRe
         trash.empty(&mut one, whole)?;
         pruned.push(one.id);
     }
-    Ok(RescueReply::Pruned { pruned, freed_bytes })
+    Ok(RescueReply::Pruned(PrunedRescues { pruned, freed_bytes }))
 }
 
 /// Deletes an entry permanently. Not for agents: it is the only command here that can lose work.
@@ -640,7 +646,7 @@ fn drop_rescue(cx: &Context, id: &RescueId) -> Outcome<RescueReply> {
     trash.drop_refs(id)?;
     manifest.refs.clear();
     trash.empty(&mut manifest, true)?;
-    Ok(RescueReply::Dropped { dropped: id.clone() })
+    Ok(RescueReply::Dropped(DroppedRescue { dropped: id.clone() }))
 }
 
 /// Refuses to remove jit while there is rescued work: no other program knows these entries.

@@ -7,12 +7,14 @@
 //! - A worktree is not removed while the caller's current folder is inside it.
 //! - A proposed unit does not land here. If others have merged it already, it is finished instead.
 
+use crate::api::landing::LandingReply;
 use jit_core::model::unit::Unit;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
 
 use crate::api::landing::{MergeAsk, MergeMode, MergeReport, UnitReport, Verdict};
-use crate::api::{Answer, Force, Reply};
+use crate::api::rescue::Force;
+use crate::api::{Answer, Reply};
 use crate::context::Context;
 use crate::landing::obstacles;
 use crate::landing::service::{Run, Sorted, merge_units, sent_before};
@@ -30,7 +32,7 @@ pub(crate) fn finish_unit(cx: &Context, text: Option<&str>) -> Outcome<Answer> {
             leave_proposed: true,
         },
     )?;
-    if let Reply::Merge(report) = &mut answer.reply
+    if let Reply::Landing(LandingReply::Report(report)) = &mut answer.reply
         && report.units.iter().all(|one| one.verdict.is_good())
         && !crate::units::service::load_unit(cx, &unit.id)?.is_over()
     {
@@ -120,7 +122,7 @@ pub(crate) fn propose_unit(cx: &Context, text: Option<&str>) -> Outcome<Answer> 
         next.extend(later);
     }
     Ok(Answer {
-        reply: Reply::Merge(Box::new(MergeReport {
+        reply: Reply::Landing(LandingReply::Report(Box::new(MergeReport {
             target_commit: run.repo.require_tip(&run.target)?,
             target: run.target,
             dry_run: false,
@@ -128,7 +130,7 @@ pub(crate) fn propose_unit(cx: &Context, text: Option<&str>) -> Outcome<Answer> 
             units: vec![report],
             overlap: Vec::new(),
             next,
-        })),
+        }))),
         warnings,
     })
 }

@@ -8,6 +8,8 @@
 //!   gone, unless its removal had begun.
 //! - A unit that another process is creating or landing is skipped.
 
+use crate::api::units::Orphans;
+use crate::api::units::UnitReply;
 use std::path::Path;
 
 use jit_core::log::state;
@@ -15,7 +17,9 @@ use jit_core::model::refusal::Code;
 use jit_core::model::unit::{Facts, Phase, Unit, UnitInput};
 use jit_store::Outcome;
 
-use crate::api::{Answer, Force, Orphan, Reply};
+use crate::api::rescue::Force;
+use crate::api::units::Orphan;
+use crate::api::{Answer, Reply};
 use crate::context::Context;
 use crate::refusals::refuse;
 use crate::units::worktree_state::leads_to;
@@ -101,7 +105,7 @@ pub(crate) fn prune_units(cx: &Context, settle: bool) -> Outcome<Answer> {
             settled: false,
         });
     }
-    crate::write_path::read_answer(cx, &view, Reply::Orphans { orphans })
+    crate::write_path::read_answer(cx, &view, Reply::Units(UnitReply::Orphans(Orphans { orphans })))
 }
 
 /// Reports a worktree whose git folder is gone. Nothing of it is removed automatically.

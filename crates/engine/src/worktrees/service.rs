@@ -8,6 +8,8 @@
 //!   process creates a unit at a time.
 //! - A retry that is not allowed is refused before anything is created for it.
 
+use crate::api::units::UnitReply;
+use crate::api::units::Units;
 use std::path::Path;
 
 use jit_agents::runner::attempt::{self, Attempt, Running};
@@ -23,8 +25,11 @@ use jit_git::{Git, GitError, Place};
 use jit_os::shell::shell_word;
 use jit_store::{Outcome, View};
 
+use crate::api::units::AgentProgress;
 use crate::api::units::CreateUnit;
-use crate::api::{AgentProgress, Answer, Reply, UnitDiff, UnitView};
+use crate::api::units::UnitDiff;
+use crate::api::units::UnitView;
+use crate::api::{Answer, Reply};
 use crate::attempts::dispatch::Starting;
 use crate::attempts::outcome::failed;
 use crate::context::Context;
@@ -77,30 +82,34 @@ pub(crate) fn other_branch(message: String, create: &str, taken: &str) -> Box<Re
     )
 }
 
-pub(crate) fn unit_status(cx: &Context, named: Option<&str>, all: bool) -> Outcome<Answer> {
-    // The results of agents are recorded first.
+/// Records how attempts ended, then shows the units as `unit_status` does.
+pub(crate) fn settle_units(cx: &Context, named: Option<&str>, all: bool) -> Outcome<Answer> {
     let known = match named {
         Some(_) => vec![find_unit(cx, &crate::write_path::view(cx)?, named)?],
         None => state::units(&*crate::write_path::view(cx)?.table).map_err(|e| refuse(Code::Io, e))?,
     };
     crate::attempts::outcome::settle_all(cx, &known);
+    unit_status(cx, named, all)
+}
+
+pub(crate) fn unit_status(cx: &Context, named: Option<&str>, all: bool) -> Outcome<Answer> {
     let view = crate::write_path::view(cx)?;
     let reply = match named {
-        Some(_) => Reply::Unit(Box::new(crate::worktrees::service::unit_view(
+        Some(_) => Reply::Units(UnitReply::Unit(Box::new(crate::worktrees::service::unit_view(
             cx,
             find_unit(cx, &view, named)?,
-        ))),
+        )))),
         None => {
             let mut found = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
             found.retain(|unit| all || !unit.is_over());
             found.sort_by_key(|unit| unit.created_at);
             let found = crate::units::worktree_locate::located_all(cx, found);
-            Reply::Units {
+            Reply::Units(UnitReply::Units(Units {
                 units: found
                     .into_iter()
                     .map(|unit| crate::worktrees::service::unit_view(cx, unit))
                     .collect(),
-            }
+            }))
         }
     };
     crate::write_path::read_answer(cx, &view, reply)
@@ -144,7 +153,11 @@ pub(crate) fn create_unit(cx: &Context, asked: &CreateUnit) -> Outcome<Answer> {
         _ => crate::worktrees::provisioning::make_unit(cx, asked, issue.as_ref())?,
     };
     let view = crate::write_path::view(cx)?;
-    crate::write_path::read_answer(cx, &view, Reply::Unit(Box::new(UnitView::of(unit))))
+    crate::write_path::read_answer(
+        cx,
+        &view,
+        Reply::Units(UnitReply::Unit(Box::new(UnitView::of(unit)))),
+    )
 }
 
 /// The unit that the caller already has for this issue, from whatever worktree the request comes.
@@ -183,7 +196,7 @@ pub(crate) fn own_unit(
             return crate::write_path::read_answer(
                 cx,
                 &crate::write_path::view(cx)?,
-                Reply::Unit(Box::new(UnitView::of(unit))),
+                Reply::Units(UnitReply::Unit(Box::new(UnitView::of(unit)))),
             )
             .map(Some);
         }
@@ -220,7 +233,9 @@ pub(crate) fn own_unit(
     let mut answer = crate::write_path::read_answer(
         cx,
         view,
-        Reply::Unit(Box::new(crate::worktrees::service::unit_view(cx, unit))),
+        Reply::Units(UnitReply::Unit(Box::new(crate::worktrees::service::unit_view(
+            cx, unit,
+        )))),
     )?;
     answer.warnings.append(&mut told);
     Ok(Some(answer))
@@ -236,7 +251,7 @@ pub(crate) fn plan(cx: &Context, asked: &CreateUnit, issue: Option<&Issue>) -> O
         issue: issue.map(|issue| issue.id.as_str()),
     };
     let path = match &asked.path {
-        Some(path) => units::place(&cx.place.start, &path.to_string_lossy()),
+        Some(path) => units::place(&cx.place.start, &path.as_path().to_string_lossy()),
         None => units::place(
             &home,
             &units::fill(cx.config.worktree_path(), words).map_err(invalid)?,
@@ -343,7 +358,11 @@ pub(crate) fn retry_unit(cx: &Context, named: Option<&str>) -> Outcome<Answer> {
     let unit = find_unit(cx, &crate::write_path::view(cx)?, named)?;
     let unit = try_again(cx, &unit.id)?;
     let view = crate::write_path::view(cx)?;
-    crate::write_path::read_answer(cx, &view, Reply::Unit(Box::new(UnitView::of(unit))))
+    crate::write_path::read_answer(
+        cx,
+        &view,
+        Reply::Units(UnitReply::Unit(Box::new(UnitView::of(unit)))),
+    )
 }
 
 pub(crate) fn try_again(cx: &Context, id: &UnitId) -> Outcome<Unit> {
@@ -490,11 +509,11 @@ pub(crate) fn unit_diff(cx: &Context, named: Option<&str>) -> Outcome<Answer> {
         ])
     };
     let diff = String::from_utf8_lossy(&git.run().map_err(failed)?).into_owned();
-    let reply = Reply::Diff(UnitDiff {
+    let reply = Reply::Units(UnitReply::Diff(UnitDiff {
         unit: unit.id,
         base: unit.base,
         diff,
-    });
+    }));
     crate::write_path::read_answer(cx, &view, reply)
 }
 

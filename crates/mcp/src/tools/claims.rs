@@ -6,6 +6,11 @@
 use jit_core::decide::command::Target;
 use jit_core::model::refusal::{Code, Refusal};
 use jit_core::query::claim_views::LeaseView;
+use jit_engine::api::claims::ClaimReply;
+use jit_engine::api::claims::ClaimRequest;
+use jit_engine::api::claims::Released;
+use jit_engine::api::issues::IssueReply;
+use jit_engine::api::issues::IssueRequest;
 use jit_engine::api::{Reply, Request};
 use jit_store::Outcome;
 use rmcp::model::JsonObject;
@@ -48,14 +53,14 @@ fn claim(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
     let asked: ClaimArgs = read(given)?;
     let ttl_secs = seconds(asked.ttl)?;
     let request = if asked.issue == NEXT {
-        Request::Next {
+        ClaimRequest::Next {
             label: asked.label,
             kind: asked.kind,
             ttl_secs,
             wait_secs: None,
         }
     } else {
-        Request::Acquire {
+        ClaimRequest::Acquire {
             issue: asked.issue.parse().map_err(invalid)?,
             ttl_secs,
             wait_secs: None,
@@ -64,15 +69,15 @@ fn claim(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
         }
     };
     let mut lease = match call.ask(request)? {
-        Reply::Lease(lease) => lease,
-        Reply::Picked(picked) => picked.lease,
+        Reply::Claims(ClaimReply::Lease(lease)) => lease,
+        Reply::Claims(ClaimReply::Picked(picked)) => picked.lease,
         other => return Err(unexpected(&other)),
     };
     call.keeper.begin(&lease);
     if lease.existing && ttl_secs.is_some() {
         let target = Target::Lease(lease.lease_id.clone());
-        lease = match call.ask(Request::Renew { target, ttl_secs })? {
-            Reply::Lease(lease) => lease,
+        lease = match call.ask(ClaimRequest::Renew { target, ttl_secs })? {
+            Reply::Claims(ClaimReply::Lease(lease)) => lease,
             other => return Err(unexpected(&other)),
         };
         call.keeper.begin(&lease);
@@ -82,8 +87,8 @@ fn claim(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
     };
     let issue = id.as_str().parse().map_err(invalid)?;
     // The claim stands, even if the issue cannot be shown.
-    let mut told = match call.ask(Request::ShowIssue { issue }) {
-        Ok(Reply::Issue(issue)) => issues::whole(&issue),
+    let mut told = match call.ask(IssueRequest::Show { issue }) {
+        Ok(Reply::Issues(IssueReply::Issue(issue))) => issues::whole(&issue),
         Ok(_) => json!({ "id": id }),
         Err(refusal) => {
             call.warnings.push(refusal.message);
@@ -119,8 +124,8 @@ fn release(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
     let note = note.filter(|note| !note.trim().is_empty());
     if let Some(note) = &note {
         // Before the release, so that the next holder always finds the note; and only by the present holder.
-        let shown = match call.ask(Request::ShowIssue { issue: issue.clone() })? {
-            Reply::Issue(shown) => shown,
+        let shown = match call.ask(IssueRequest::Show { issue: issue.clone() })? {
+            Reply::Issues(IssueReply::Issue(shown)) => shown,
             other => return Err(unexpected(&other)),
         };
         let Some(lease) = shown.lease.filter(|lease| call.is_mine(lease)) else {
@@ -134,15 +139,15 @@ fn release(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
         };
         let text = format!("Handoff: {note}");
         let issue = shown.issue.id.as_str().parse().map_err(invalid)?;
-        call.ask(Request::Comment { issue, text })?;
+        call.ask(IssueRequest::Comment { issue, text })?;
         return given_back(call, Target::Lease(lease.lease_id), true);
     }
     given_back(call, Target::Issue(issue), false)
 }
 
 fn given_back(call: &mut ToolCall<'_>, target: Target, noted: bool) -> Outcome<Value> {
-    let released = match call.ask(Request::Release { target })? {
-        Reply::Released { released } => released,
+    let released = match call.ask(ClaimRequest::Release { target })? {
+        Reply::Claims(ClaimReply::Released(Released { released })) => released,
         other => return Err(unexpected(&other)),
     };
     let ids: Vec<_> = released.into_iter().filter_map(|lease| lease.issue_id).collect();

@@ -3,7 +3,11 @@
 use jit_core::decide::command::IssueChange;
 use jit_core::model::ids::IssueId;
 use jit_core::model::issue::{IssueState, Performer, Priority, check_word};
-use jit_engine::api::{CreateIssue, IssueView, Reply, Request};
+use jit_engine::api::issues::CreateIssue;
+use jit_engine::api::issues::IssueReply;
+use jit_engine::api::issues::IssueRequest;
+use jit_engine::api::issues::IssueView;
+use jit_engine::api::{Reply, Request};
 use jit_store::Outcome;
 use rmcp::model::JsonObject;
 use serde::{Deserialize, Serialize};
@@ -91,7 +95,7 @@ pub fn whole(view: &IssueView) -> Value {
 /// The answer to a change: id, title and state.
 fn changed(reply: Reply) -> Outcome<(IssueId, Value)> {
     match reply {
-        Reply::Issue(view) => {
+        Reply::Issues(IssueReply::Issue(view)) => {
             let told = json!({ "id": view.issue.id, "title": view.issue.title, "state": view.issue.state });
             Ok((view.issue.id, told))
         }
@@ -107,8 +111,8 @@ struct ShowArgs {
 
 fn show(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
     let ShowArgs { issue: Named(issue) } = read(given)?;
-    match call.ask(Request::ShowIssue { issue })? {
-        Reply::Issue(view) => Ok(whole(&view)),
+    match call.ask(IssueRequest::Show { issue })? {
+        Reply::Issues(IssueReply::Issue(view)) => Ok(whole(&view)),
         other => Err(unexpected(&other)),
     }
 }
@@ -157,7 +161,7 @@ fn create(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
         actor: Performer::Any,
         description: asked.description,
     };
-    changed(call.ask(Request::CreateIssue(Box::new(new)))?).map(|(_, told)| told)
+    changed(call.ask(IssueRequest::Create(Box::new(new)))?).map(|(_, told)| told)
 }
 
 #[derive(Debug, Deserialize)]
@@ -193,7 +197,7 @@ fn update(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
     if change == IssueChange::default() && asked.description.is_none() {
         return Err(invalid("say what to change: state, title, description, …"));
     }
-    let request = Request::ChangeIssue {
+    let request = IssueRequest::Change {
         issue: asked.issue.0,
         change: Box::new(change),
         description: asked.description,
@@ -218,8 +222,8 @@ fn comment(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
         issue: Named(issue),
         text,
     } = read(given)?;
-    match call.ask(Request::Comment { issue, text })? {
-        Reply::Comment(comment) => Ok(json!({ "id": comment.id, "at": comment.at })),
+    match call.ask(IssueRequest::Comment { issue, text })? {
+        Reply::Issues(IssueReply::Comment(comment)) => Ok(json!({ "id": comment.id, "at": comment.at })),
         other => Err(unexpected(&other)),
     }
 }

@@ -1,6 +1,10 @@
 //! Locks files against edits by other agents (F2). The server renews the locks like claims.
 
-use std::ffi::OsString;
+use jit_engine::api::file_locks::FileLockReply;
+use jit_engine::api::file_locks::FileLockRequest;
+use jit_engine::api::file_locks::Locks;
+use jit_engine::api::file_locks::ReleasedLocks;
+use jit_engine::api::path::ApiPath;
 
 use jit_core::model::scope::LockScope;
 use jit_core::query::session_and_lock_views::LockView;
@@ -49,17 +53,17 @@ fn lock(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
         return Err(invalid("paths: name at least one"));
     }
     let paths = LockPaths {
-        paths: asked.paths.into_iter().map(OsString::from).collect(),
+        paths: asked.paths.into_iter().map(ApiPath::from).collect(),
         literal: false,
         shared: asked.shared.unwrap_or(false),
         scope: asked.scope,
         ttl_secs: seconds(asked.ttl)?,
     };
-    match call.ask(Request::LockAcquire {
+    match call.ask(FileLockRequest::Acquire {
         paths,
         wait_secs: None,
     })? {
-        Reply::Locks { locks } => {
+        Reply::FileLocks(FileLockReply::Locks(Locks { locks })) => {
             for lock in &locks {
                 call.keeper.begin_lock(lock);
             }
@@ -85,10 +89,10 @@ fn unlock(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
                 "paths: name at least one, or leave them out to unlock all",
             ));
         }
-        Some(paths) => OwnLocks::Paths(paths.into_iter().map(OsString::from).collect()),
+        Some(paths) => OwnLocks::Paths(paths.into_iter().map(ApiPath::from).collect()),
     };
-    match call.ask(Request::LockRelease { which })? {
-        Reply::Unlocked { released } => {
+    match call.ask(FileLockRequest::Release { which })? {
+        Reply::FileLocks(FileLockReply::Released(ReleasedLocks { released })) => {
             for lock in &released {
                 call.keeper.end_lease(&lock.lease_id);
             }

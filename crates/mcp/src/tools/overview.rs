@@ -1,6 +1,14 @@
 //! The overview: ready issues, and the status of all agents.
 
-use jit_engine::api::{Counts, IssueFilter, Reply, Request, StatusIssue};
+use jit_engine::api::issues::Counts;
+use jit_engine::api::issues::IssueFilter;
+use jit_engine::api::issues::IssueReply;
+use jit_engine::api::issues::IssueRequest;
+use jit_engine::api::issues::Issues;
+use jit_engine::api::overview::OverviewReply;
+use jit_engine::api::overview::OverviewRequest;
+use jit_engine::api::overview::StatusIssue;
+use jit_engine::api::{Reply, Request};
 use jit_store::Outcome;
 use rmcp::model::JsonObject;
 use serde::Deserialize;
@@ -45,12 +53,12 @@ fn ready(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
         kind: asked.kind,
         ..IssueFilter::default()
     };
-    let request = Request::Ready {
+    let request = IssueRequest::Ready {
         filter,
         limit: Some(asked.limit.unwrap_or(FEW)),
     };
     match call.ask(request)? {
-        Reply::Issues { issues } => {
+        Reply::Issues(IssueReply::Issues(Issues { issues })) => {
             let issues: Vec<Value> = issues.iter().map(|shown| issues::brief(&shown)).collect();
             Ok(json!({ "issues": issues }))
         }
@@ -64,8 +72,8 @@ struct StatusArgs {}
 
 fn status(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
     let StatusArgs {} = read(given)?;
-    let status = match call.ask(Request::Status)? {
-        Reply::Status(status) => status,
+    let status = match call.ask(OverviewRequest::Status)? {
+        Reply::Overview(OverviewReply::Status(status)) => status,
         other => return Err(unexpected(&other)),
     };
     let listed = |issues: &[StatusIssue]| -> Vec<Value> {

@@ -3,7 +3,7 @@
 //! Of any number of callers exactly one gets the lease. The others get exit code 4, with the holder and the deadline.
 
 use jit_core::model::ids::{AgentId, IssuePrefix};
-use jit_engine::api::Request;
+use jit_engine::api::claims::ClaimRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output, duration};
@@ -39,7 +39,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         reason,
         on_behalf_of,
     } = flags;
-    cx.ask(Request::Acquire {
+    cx.ask(ClaimRequest::Acquire {
         issue,
         ttl_secs: ttl,
         wait_secs: wait,

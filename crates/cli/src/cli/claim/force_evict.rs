@@ -1,7 +1,7 @@
 //! `jit claim force-evict`: ends the lease of another holder. The log records the caller and the reason.
 
 use jit_core::decide::command::Target;
-use jit_engine::api::Request;
+use jit_engine::api::claims::ClaimRequest;
 use jit_store::Outcome;
 
 use super::target;
@@ -21,7 +21,7 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::ForceEvict {
+    cx.ask(ClaimRequest::ForceEvict {
         target: flags.lease,
         reason: flags.reason,
     })

@@ -1,7 +1,7 @@
 //! `jit claim history`: lists the claim records: each lease, its holder, and its end.
 
 use jit_core::model::ids::{AgentId, IssuePrefix};
-use jit_engine::api::Request;
+use jit_engine::api::claims::ClaimRequest;
 use jit_store::Outcome;
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ pub struct Flags {
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let Flags { issue, agent, limit } = flags;
-    cx.ask(Request::History { issue, agent, limit })
+    cx.ask(ClaimRequest::History { issue, agent, limit })
 }
 
 /// Formats one record as a line of text.

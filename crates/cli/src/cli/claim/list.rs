@@ -1,6 +1,6 @@
 //! `jit claim list`: lists all active leases on issues.
 
-use jit_engine::api::Request;
+use jit_engine::api::claims::ClaimRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -9,5 +9,5 @@ use crate::cli::{Cx, Output};
 pub struct Flags {}
 
 pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::Claims { issue: None })
+    cx.ask(ClaimRequest::List { issue: None })
 }

@@ -2,7 +2,7 @@
 //!
 //! Picking and acquiring are one step, so many callers get different issues. Exit code 3 if nothing is ready.
 
-use jit_engine::api::Request;
+use jit_engine::api::claims::ClaimRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output, duration};
@@ -29,7 +29,7 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::Next {
+    cx.ask(ClaimRequest::Next {
         label: flags.label,
         kind: flags.kind,
         ttl_secs: flags.ttl,

@@ -1,7 +1,7 @@
 //! `jit claim release`: releases a lease.
 
 use jit_core::decide::command::Target;
-use jit_engine::api::Request;
+use jit_engine::api::claims::ClaimRequest;
 use jit_store::Outcome;
 
 use super::target;
@@ -15,5 +15,5 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::Release { target: flags.lease })
+    cx.ask(ClaimRequest::Release { target: flags.lease })
 }

@@ -3,7 +3,7 @@
 //! An expired lease is granted again with a new token, unless another agent has acquired the issue meanwhile.
 
 use jit_core::decide::command::Target;
-use jit_engine::api::Request;
+use jit_engine::api::claims::ClaimRequest;
 use jit_store::Outcome;
 
 use super::target;
@@ -24,7 +24,7 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::Renew {
+    cx.ask(ClaimRequest::Renew {
         target: flags.lease,
         ttl_secs: flags.ttl,
     })

@@ -1,7 +1,7 @@
 //! `jit claim status`: lists the active leases, of all issues or of one.
 
 use jit_core::model::ids::IssuePrefix;
-use jit_engine::api::Request;
+use jit_engine::api::claims::ClaimRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -14,5 +14,5 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::Claims { issue: flags.issue })
+    cx.ask(ClaimRequest::List { issue: flags.issue })
 }

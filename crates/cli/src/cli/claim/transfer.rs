@@ -4,7 +4,7 @@
 
 use jit_core::decide::command::Target;
 use jit_core::model::ids::{AgentId, WorktreeId};
-use jit_engine::api::Request;
+use jit_engine::api::claims::ClaimRequest;
 use jit_store::Outcome;
 
 use super::target;
@@ -29,7 +29,7 @@ pub struct Flags {
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let Flags { lease, to, worktree } = flags;
-    cx.ask(Request::Transfer {
+    cx.ask(ClaimRequest::Transfer {
         target: lease,
         to,
         worktree,

@@ -1,7 +1,7 @@
 //! `jit dep tree`: shows all dependencies of an issue, direct and indirect.
 
 use jit_core::model::ids::IssuePrefix;
-use jit_engine::api::Request;
+use jit_engine::api::issues::IssueRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -16,5 +16,5 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::DepTree { issue: flags.issue })
+    cx.ask(IssueRequest::DependencyTree { issue: flags.issue })
 }

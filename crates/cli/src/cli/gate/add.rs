@@ -1,6 +1,6 @@
 //! `jit gate add`: requires that an issue pass a gate.
 
-use jit_engine::api::Request;
+use jit_engine::api::issues::IssueRequest;
 use jit_store::Outcome;
 
 use super::IssueAndGate;
@@ -9,7 +9,7 @@ use crate::cli::{Cx, Output};
 pub type Flags = IssueAndGate;
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::RequireGate {
+    cx.ask(IssueRequest::RequireGate {
         issue: flags.issue,
         gate: flags.gate,
         strict: flags.strict,

@@ -2,9 +2,9 @@
 //!
 //! What must hold: a gate has a command, or it is manual.
 
+use jit_engine::api::gates::GateRequest;
 use std::path::PathBuf;
 
-use jit_engine::api::Request;
 use jit_engine::api::gates::{DEFAULT_TIMEOUT_SECS, Draft};
 use jit_engine::api::gates::{Gate, GateName};
 use jit_engine::gates::export::GateExport;
@@ -62,7 +62,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         (None, Some(file)) => GateExport::definitions(file, &read::file(file)?)?,
         (None, None) => vec![one(flags)?],
     };
-    cx.ask(Request::DefineGates { brought, gates })
+    cx.ask(GateRequest::Define { brought, gates })
 }
 
 fn one(flags: Flags) -> Outcome<(GateName, Gate)> {

@@ -1,7 +1,7 @@
 //! `jit gate list`: lists all gates, or the gates of one issue with their status.
 
 use jit_core::model::ids::IssuePrefix;
-use jit_engine::api::Request;
+use jit_engine::api::gates::GateRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -13,5 +13,5 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::ListGates { issue: flags.issue })
+    cx.ask(GateRequest::List { issue: flags.issue })
 }

@@ -12,11 +12,14 @@ mod rm;
 mod run;
 mod undefine;
 
+use jit_engine::api::gates::GateRequest;
 use std::path::Path;
 
 use jit_core::model::ids::IssuePrefix;
+use jit_engine::api::gates::GateReport;
+use jit_engine::api::gates::GateStatus;
+use jit_engine::api::gates::GateView;
 use jit_engine::api::gates::{GateResult, Status};
-use jit_engine::api::{GateReport, GateStatus, GateView, Request};
 use jit_store::Outcome;
 
 use super::{Cx, Output, Verb, verb};
@@ -62,7 +65,7 @@ pub struct Verdict {
 }
 
 fn judge(verdict: Verdict, passed: bool, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::JudgeGate {
+    cx.ask(GateRequest::Judge {
         issue: verdict.issue,
         gate: verdict.gate,
         passed,

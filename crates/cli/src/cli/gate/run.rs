@@ -6,8 +6,10 @@
 
 use jit_core::model::ids::IssuePrefix;
 use jit_core::model::refusal::Code;
+use jit_engine::api::gates::GateReply;
+use jit_engine::api::gates::GateRequest;
 use jit_engine::api::gates::Status;
-use jit_engine::api::{Answer, Reply, Request};
+use jit_engine::api::{Answer, Reply};
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
@@ -29,7 +31,7 @@ pub struct Flags {
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Write)?;
-    let request = Request::RunGates {
+    let request = GateRequest::Run {
         issue: flags.issue,
         gate: flags.gate,
     };
@@ -41,12 +43,14 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         other => other,
     }?;
     let failed = match &reply {
-        Reply::GateReport(report) => report.gates.iter().any(|g| g.result.status == Status::Failed),
+        Reply::Gates(GateReply::Report(report)) => {
+            report.gates.iter().any(|g| g.result.status == Status::Failed)
+        }
         _ => false,
     };
-    let shown = cx.show(&reply, |style| match &reply {
+    let shown = cx.show(&reply.value(), |style| match &reply {
         _ if cx.quiet() && !failed => String::new(),
-        Reply::GateReport(report) => report_text(report, Some(&app.place.control_dir), style),
+        Reply::Gates(GateReply::Report(report)) => report_text(report, Some(&app.place.control_dir), style),
         other => text(other, "", style),
     });
     Ok(shown.warn(warnings).exit(if failed { 6 } else { 0 }))

@@ -2,7 +2,7 @@
 //!
 //! An issue that requires the gate itself still has to pass it. `jit gate rm` removes that requirement.
 
-use jit_engine::api::Request;
+use jit_engine::api::gates::GateRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -18,5 +18,5 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::UndefineGate { name: flags.name })
+    cx.ask(GateRequest::Undefine { name: flags.name })
 }

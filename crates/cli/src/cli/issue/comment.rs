@@ -1,7 +1,7 @@
 //! `jit issue comment`: adds a comment to an issue.
 
 use jit_core::model::ids::IssuePrefix;
-use jit_engine::api::Request;
+use jit_engine::api::issues::IssueRequest;
 use jit_store::Outcome;
 
 use super::given;
@@ -17,7 +17,7 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::Comment {
+    cx.ask(IssueRequest::Comment {
         issue: flags.issue,
         text: given(flags.text)?,
     })

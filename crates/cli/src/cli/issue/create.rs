@@ -4,7 +4,8 @@
 
 use jit_core::model::ids::{IssueId, IssuePrefix};
 use jit_core::model::issue::{IssueState, Performer, Priority, check_word};
-use jit_engine::api::{CreateIssue, Request};
+use jit_engine::api::issues::CreateIssue;
+use jit_engine::api::issues::IssueRequest;
 use jit_store::Outcome;
 
 use super::given;
@@ -73,5 +74,5 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         actor: flags.actor,
         description,
     };
-    cx.ask(Request::CreateIssue(Box::new(create)))
+    cx.ask(IssueRequest::Create(Box::new(create)))
 }

@@ -3,7 +3,7 @@
 //! A tombstone stays, so that no older copy on another branch restores the issue. The id is not used again.
 
 use jit_core::model::ids::IssuePrefix;
-use jit_engine::api::Request;
+use jit_engine::api::issues::IssueRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -22,7 +22,7 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::DeleteIssue {
+    cx.ask(IssueRequest::Delete {
         issue: flags.issue,
         strict: flags.strict,
     })

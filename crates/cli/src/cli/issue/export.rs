@@ -2,9 +2,12 @@
 //!
 //! `--json` needs `--output`, because `--json` prints exactly one document and an export has many.
 
+use jit_engine::api::issues::Exported;
+use jit_engine::api::issues::IssueReply;
+use jit_engine::api::issues::IssueRequest;
 use std::path::PathBuf;
 
-use jit_engine::api::{Answer, Reply, Request};
+use jit_engine::api::{Answer, Reply};
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 use serde_json::json;
@@ -38,8 +41,8 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
             "--json prints one document, an export has one a line: give --output, or leave --json out",
         ));
     }
-    let Answer { reply, warnings } = jit_engine::handle::handle(&cx.app(Need::Read)?, Request::Export)?;
-    let Reply::Exported { issues, lines } = reply else {
+    let Answer { reply, warnings } = jit_engine::handle::handle(&cx.app(Need::Read)?, IssueRequest::Export)?;
+    let Reply::Issues(IssueReply::Exported(Exported { issues, lines })) = reply else {
         return Err(invalid("the answer is no export"));
     };
     let Some(file) = flags.output else {

@@ -4,11 +4,14 @@
 //! - Issues that exist already are left alone, so an import can be repeated.
 //! - The exit code is 6 if there are only problems: no issue was imported, and none existed already.
 
+use jit_engine::api::issues::IssueReply;
+use jit_engine::api::issues::IssueRequest;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use jit_core::exchange;
-use jit_engine::api::{Answer, Import, Reply, Request};
+use jit_engine::api::issues::Import;
+use jit_engine::api::{Answer, Reply};
 use jit_engine::issues::import_files as read;
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
@@ -63,16 +66,17 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         From::Jsonl => ("jsonl", exchange::jsonl(&read::file(&flags.file)?)),
     };
     let import = Import {
-        source,
+        source: source.into(),
         parsed,
         dry_run: flags.dry_run,
     };
-    let Answer { reply, warnings } = jit_engine::handle::handle(&app, Request::Import(Arc::new(import)))?;
-    let Reply::Imported(done) = &reply else {
+    let Answer { reply, warnings } =
+        jit_engine::handle::handle(&app, IssueRequest::Import(Arc::new(import)))?;
+    let Reply::Issues(IssueReply::Imported(done)) = &reply else {
         return Err(invalid("the answer is no import"));
     };
     let all_bad = done.imported.is_empty() && done.skipped.is_empty() && !done.problems.is_empty();
-    let shown = cx.show(&reply, |style| {
+    let shown = cx.show(&reply.value(), |style| {
         if cx.quiet() {
             return done.imported.iter().map(|id| format!("{id}\n")).collect();
         }

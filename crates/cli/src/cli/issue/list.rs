@@ -2,7 +2,9 @@
 
 use jit_core::model::ids::{AgentId, IssuePrefix};
 use jit_core::model::issue::{IssueState, Performer};
-use jit_engine::api::{IssueFilter, Request, Sort};
+use jit_engine::api::issues::IssueFilter;
+use jit_engine::api::issues::IssueRequest;
+use jit_engine::api::issues::Sort;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -68,5 +70,5 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         By::Priority => Sort::Priority,
         By::Id => Sort::Id,
     };
-    cx.ask(Request::ListIssues { filter, sort, limit })
+    cx.ask(IssueRequest::List { filter, sort, limit })
 }

@@ -1,7 +1,7 @@
 //! `jit issue restore`: restores a deleted issue, with its description and comments.
 
 use jit_core::model::ids::IssueId;
-use jit_engine::api::Request;
+use jit_engine::api::issues::IssueRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -17,5 +17,5 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::RestoreIssue { issue: flags.issue })
+    cx.ask(IssueRequest::Restore { issue: flags.issue })
 }

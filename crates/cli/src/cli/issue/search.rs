@@ -1,6 +1,6 @@
 //! `jit issue search`: finds issues that contain a text.
 
-use jit_engine::api::Request;
+use jit_engine::api::issues::IssueRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -16,7 +16,7 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::Search {
+    cx.ask(IssueRequest::Search {
         text: flags.text,
         limit: flags.limit,
     })

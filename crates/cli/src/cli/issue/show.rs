@@ -1,7 +1,7 @@
 //! `jit issue show`: shows one issue with its description and comments.
 
 use jit_core::model::ids::IssuePrefix;
-use jit_engine::api::Request;
+use jit_engine::api::issues::IssueRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -13,5 +13,5 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::ShowIssue { issue: flags.issue })
+    cx.ask(IssueRequest::Show { issue: flags.issue })
 }

@@ -5,7 +5,7 @@
 use jit_core::decide::command::IssueChange;
 use jit_core::model::ids::IssuePrefix;
 use jit_core::model::issue::{IssueState, Performer, Priority};
-use jit_engine::api::Request;
+use jit_engine::api::issues::IssueRequest;
 use jit_store::Outcome;
 
 use super::given;
@@ -89,7 +89,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     if change == IssueChange::default() && description.is_none() {
         return Err(invalid("say what to change: jit issue update --help"));
     }
-    cx.ask(Request::ChangeIssue {
+    cx.ask(IssueRequest::Change {
         issue: flags.issue,
         change: Box::new(change),
         description,

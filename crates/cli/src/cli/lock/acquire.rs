@@ -2,10 +2,10 @@
 //!
 //! Callers that wait are served in the order of arrival.
 
+use jit_engine::api::file_locks::FileLockRequest;
 use std::ffi::OsString;
 
 use jit_core::model::scope::LockScope;
-use jit_engine::api::Request;
 use jit_engine::api::file_locks::LockPaths;
 use jit_store::Outcome;
 
@@ -36,9 +36,9 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::LockAcquire {
+    cx.ask(FileLockRequest::Acquire {
         paths: LockPaths {
-            paths: flags.paths,
+            paths: flags.paths.into_iter().map(Into::into).collect(),
             literal: false,
             shared: flags.shared,
             scope: flags.scope,

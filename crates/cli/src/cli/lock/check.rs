@@ -1,9 +1,9 @@
 //! `jit lock check`: tells whether the caller could acquire the locks, and which locks conflict.
 
+use jit_engine::api::file_locks::FileLockRequest;
 use std::ffi::OsString;
 
 use jit_core::model::scope::LockScope;
-use jit_engine::api::Request;
 use jit_engine::api::file_locks::LockPaths;
 use jit_store::Outcome;
 
@@ -23,9 +23,9 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::LockCheck {
+    cx.ask(FileLockRequest::Check {
         paths: LockPaths {
-            paths: flags.paths,
+            paths: flags.paths.into_iter().map(Into::into).collect(),
             shared: flags.shared,
             scope: flags.scope,
             ..LockPaths::default()

@@ -1,6 +1,6 @@
 //! `jit lock cleanup`: removes file locks that have expired.
 
-use jit_engine::api::Request;
+use jit_engine::api::file_locks::FileLockRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -9,5 +9,5 @@ use crate::cli::{Cx, Output};
 pub struct Flags {}
 
 pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::LockCleanup)
+    cx.ask(FileLockRequest::Cleanup)
 }

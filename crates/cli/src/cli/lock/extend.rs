@@ -1,6 +1,6 @@
 //! `jit lock extend`: extends the caller's own file locks.
 
-use jit_engine::api::Request;
+use jit_engine::api::file_locks::FileLockRequest;
 use jit_store::Outcome;
 
 use super::Own;
@@ -16,7 +16,7 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::LockExtend {
+    cx.ask(FileLockRequest::Extend {
         which: flags.own.locks(),
         ttl_secs: flags.ttl,
     })

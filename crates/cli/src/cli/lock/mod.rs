@@ -12,7 +12,7 @@ mod release;
 use std::ffi::OsString;
 
 use jit_core::query::session_and_lock_views::LockView;
-use jit_engine::api::LockCheck;
+use jit_engine::api::file_locks::LockCheck;
 use jit_engine::api::file_locks::OwnLocks;
 
 use super::{Verb, verb};
@@ -44,7 +44,7 @@ impl Own {
         if self.all {
             OwnLocks::All
         } else {
-            OwnLocks::Paths(self.paths)
+            OwnLocks::Paths(self.paths.into_iter().map(Into::into).collect())
         }
     }
 }
@@ -61,7 +61,7 @@ pub fn locks_text(locks: &[LockView], none: &str, style: Style) -> String {
     for lock in locks {
         rows.push(vec![
             style.bold(&clean_line(&lock.file_path)),
-            lock.lock_type.to_owned(),
+            lock.lock_type.as_str().to_owned(),
             lock.lock_scope.to_string(),
             clean_line(lock.agent_id.as_str()),
             lock.worktree_path.as_deref().map_or("-".into(), clean_line),
@@ -86,7 +86,7 @@ pub fn checks_text(checks: &[LockCheck], style: Style) -> String {
                 style.bad("locked"),
                 clean_line(lock.agent_id.as_str()),
                 lock.expires_at,
-                lock.lock_type,
+                lock.lock_type.as_str(),
                 clean_line(&lock.file_path),
             ));
         }

@@ -1,6 +1,6 @@
 //! `jit lock release`: releases the caller's own file locks.
 
-use jit_engine::api::Request;
+use jit_engine::api::file_locks::FileLockRequest;
 use jit_store::Outcome;
 
 use super::Own;
@@ -13,7 +13,7 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::LockRelease {
+    cx.ask(FileLockRequest::Release {
         which: flags.own.locks(),
     })
 }

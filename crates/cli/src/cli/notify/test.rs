@@ -2,7 +2,10 @@
 //!
 //! What must hold: the exit code is 6 if one of them could not be sent.
 
-use jit_engine::api::{Reply, Request};
+use jit_engine::api::Reply;
+use jit_engine::api::notify::Notified;
+use jit_engine::api::notify::NotifyReply;
+use jit_engine::api::notify::NotifyRequest;
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
@@ -18,10 +21,10 @@ use crate::exit::CHECK_FAILED;
 pub struct Flags {}
 
 pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
-    let answer = jit_engine::handle::handle(&cx.app(Need::Read)?, Request::NotifyTest)?;
-    let failed = matches!(&answer.reply, Reply::Notified { sent } if sent.iter().any(|one| !one.ok));
-    let shown = cx.show(&answer.reply, |style| match &answer.reply {
-        Reply::Notified { sent } => sent_text(sent, style),
+    let answer = jit_engine::handle::handle(&cx.app(Need::Read)?, NotifyRequest::Test)?;
+    let failed = matches!(&answer.reply, Reply::Notify(NotifyReply::Sent(Notified { sent })) if sent.iter().any(|one| !one.ok));
+    let shown = cx.show(&answer.reply.value(), |style| match &answer.reply {
+        Reply::Notify(NotifyReply::Sent(Notified { sent })) => sent_text(sent, style),
         _ => String::new(),
     });
     let shown = shown.warn(answer.warnings);

@@ -4,7 +4,7 @@
 
 use jit_core::model::refusal::{Code, Refusal};
 use jit_engine::api::rescue::RescueId;
-use jit_engine::api::{Request, RescueRequest};
+use jit_engine::api::rescue::RescueRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -26,5 +26,5 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
             Refusal::new(Code::Invalid, "deleting rescued work needs a yes").help(help),
         ));
     }
-    cx.ask(Request::Rescue(RescueRequest::Drop { id: flags.id }))
+    cx.ask(RescueRequest::Drop { id: flags.id })
 }

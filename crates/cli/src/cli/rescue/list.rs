@@ -1,6 +1,6 @@
 //! `jit rescue list`: lists the rescued work, oldest first.
 
-use jit_engine::api::{Request, RescueRequest};
+use jit_engine::api::rescue::RescueRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -9,5 +9,5 @@ use crate::cli::{Cx, Output};
 pub struct Flags {}
 
 pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::Rescue(RescueRequest::List))
+    cx.ask(RescueRequest::List)
 }

@@ -8,8 +8,11 @@ mod prune;
 mod restore;
 mod show;
 
+use jit_engine::api::rescue::Cleaned;
+use jit_engine::api::rescue::RescueReply;
+use jit_engine::api::rescue::RescueView;
+use jit_engine::api::rescue::{DroppedRescue, PrunedRescues, Rescues};
 use jit_engine::api::rescue::{Stage, Work};
-use jit_engine::api::{Cleaned, RescueReply, RescueView};
 
 use super::{Verb, verb};
 use crate::render::{Style, clean_line, table};
@@ -26,18 +29,18 @@ pub const VERBS: &[Verb] = &[
 pub fn ids(reply: &RescueReply) -> Vec<&str> {
     match reply {
         RescueReply::Cleaned(done) => vec![done.unit.as_str()],
-        RescueReply::List { rescues } => rescues.iter().map(|one| one.id.as_str()).collect(),
+        RescueReply::List(Rescues { rescues }) => rescues.iter().map(|one| one.id.as_str()).collect(),
         RescueReply::One(one) => vec![one.id.as_str()],
         RescueReply::Restored(done) => vec![&done.path],
-        RescueReply::Pruned { pruned, .. } => pruned.iter().map(|id| id.as_str()).collect(),
-        RescueReply::Dropped { dropped } => vec![dropped.as_str()],
+        RescueReply::Pruned(PrunedRescues { pruned, .. }) => pruned.iter().map(|id| id.as_str()).collect(),
+        RescueReply::Dropped(DroppedRescue { dropped }) => vec![dropped.as_str()],
     }
 }
 
 pub fn text(reply: &RescueReply, style: Style) -> String {
     match reply {
         RescueReply::Cleaned(done) => cleaned_text(done, style),
-        RescueReply::List { rescues } => list_text(rescues, style),
+        RescueReply::List(Rescues { rescues }) => list_text(rescues, style),
         RescueReply::One(one) => show_text(one, style),
         RescueReply::Restored(done) => {
             let branch = done.branch.as_deref().map_or("no branch".to_owned(), |name| {
@@ -46,10 +49,12 @@ pub fn text(reply: &RescueReply, style: Style) -> String {
             let restored = format!("Restored {} ({branch})\n", style.bold(&clean_line(&done.path)));
             restored + &next_text(&done.next)
         }
-        RescueReply::Pruned { pruned, freed_bytes } => {
+        RescueReply::Pruned(PrunedRescues { pruned, freed_bytes }) => {
             format!("Emptied: {} ({} bytes)\n", pruned.len(), freed_bytes)
         }
-        RescueReply::Dropped { dropped } => format!("Dropped {}\n", style.bold(dropped.as_str())),
+        RescueReply::Dropped(DroppedRescue { dropped }) => {
+            format!("Dropped {}\n", style.bold(dropped.as_str()))
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Work that is also in refs can still be restored. Work that is only in the trash stays for `rescue.keep_days`.
 
-use jit_engine::api::{Request, RescueRequest};
+use jit_engine::api::rescue::RescueRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output, duration};
@@ -19,7 +19,7 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::Rescue(RescueRequest::Prune {
+    cx.ask(RescueRequest::Prune {
         older_than_secs: flags.older_than,
-    }))
+    })
 }

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use jit_engine::api::rescue::RescueId;
-use jit_engine::api::{Request, RescueRequest};
+use jit_engine::api::rescue::RescueRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -27,9 +27,9 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::Rescue(RescueRequest::Restore {
+    cx.ask(RescueRequest::Restore {
         id: flags.id,
-        to: flags.to,
+        to: flags.to.map(Into::into),
         branch: flags.branch,
-    }))
+    })
 }

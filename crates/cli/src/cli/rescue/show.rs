@@ -1,7 +1,7 @@
 //! `jit rescue show`: shows the content and the places of one rescue.
 
 use jit_engine::api::rescue::RescueId;
-use jit_engine::api::{Request, RescueRequest};
+use jit_engine::api::rescue::RescueRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -17,5 +17,5 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::Rescue(RescueRequest::Show { id: flags.id }))
+    cx.ask(RescueRequest::Show { id: flags.id })
 }

@@ -1,7 +1,7 @@
 //! `jit session beat`: records a heartbeat of a session.
 
 use jit_core::model::ids::SessionId;
-use jit_engine::api::Request;
+use jit_engine::api::sessions::SessionRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -13,7 +13,7 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::BeatSession {
+    cx.ask(SessionRequest::Beat {
         session: flags.session,
     })
 }

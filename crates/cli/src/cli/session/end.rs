@@ -2,7 +2,7 @@
 
 use jit_core::model::ids::SessionId;
 use jit_core::model::session::SessionStatus;
-use jit_engine::api::Request;
+use jit_engine::api::sessions::SessionRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -24,7 +24,7 @@ fn ended(text: &str) -> Result<SessionStatus, String> {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::EndSession {
+    cx.ask(SessionRequest::End {
         session: flags.session,
         status: flags.status,
     })

@@ -1,6 +1,6 @@
 //! `jit session list`: lists the sessions that are not over, or with `--all` every session.
 
-use jit_engine::api::Request;
+use jit_engine::api::sessions::SessionRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -13,5 +13,5 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::ListSessions { all: flags.all })
+    cx.ask(SessionRequest::List { all: flags.all })
 }

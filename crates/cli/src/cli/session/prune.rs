@@ -1,6 +1,6 @@
 //! `jit session prune`: removes sessions from the list that have ended, or are stale without a live heartbeat.
 
-use jit_engine::api::Request;
+use jit_engine::api::sessions::SessionRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -9,5 +9,5 @@ use crate::cli::{Cx, Output};
 pub struct Flags {}
 
 pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::PruneSessions)
+    cx.ask(SessionRequest::Prune)
 }

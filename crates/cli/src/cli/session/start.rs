@@ -4,7 +4,7 @@
 
 use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::scope::LockScope;
-use jit_engine::api::Request;
+use jit_engine::api::sessions::SessionRequest;
 use jit_engine::api::sessions::StartSession;
 use jit_engine::identity::process_binding as sessions;
 use jit_os::process::ProcessRef;
@@ -50,7 +50,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         ),
         (false, None) => None,
     };
-    cx.ask(Request::StartSession(Box::new(StartSession {
+    cx.ask(SessionRequest::Start(Box::new(StartSession {
         agent_type: flags.agent_type,
         task: flags.task,
         pr_group: flags.pr_group,

@@ -2,10 +2,11 @@
 //!
 //! It waits until the workflow is over. Worktrees, branches and uncommitted work stay unchanged.
 
+use jit_engine::api::workflows::WorkflowRequest;
 use std::time::Duration;
 
 use jit_core::model::refusal::Code;
-use jit_engine::api::{Reply, Request};
+use jit_engine::api::Reply;
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
@@ -35,12 +36,12 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         }
         workflow = jit_engine::plans::lookup::find_workflow(&app, Some(workflow.id.as_str()))?;
     }
-    let status = Request::WorkflowStatus {
+    let status = WorkflowRequest::Status {
         workflow: Some(workflow.id.to_string()),
     };
     let answer = jit_engine::handle::handle(&app, status)?;
     let reply: Reply = answer.reply;
     Ok(cx
-        .show(&reply, |style| crate::cli::text(&reply, "", style))
+        .show(&reply.value(), |style| crate::cli::text(&reply, "", style))
         .warn(answer.warnings))
 }

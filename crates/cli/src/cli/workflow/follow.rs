@@ -6,11 +6,13 @@
 //! - A closed standard output does not stop the workflow.
 //! - The exit code is 6 if the workflow failed or waits for a person, and 130 after Ctrl-C.
 
+use jit_engine::api::workflows::WorkflowReply;
+use jit_engine::api::workflows::WorkflowRequest;
 use std::time::{Duration, Instant};
 
 use jit_core::model::ids::WorkflowId;
 use jit_core::model::refusal::Code;
-use jit_engine::api::{Reply, Request};
+use jit_engine::api::Reply;
 use jit_engine::context::Context;
 use jit_engine::coordinator::{Coordinator, Told, Watcher};
 use jit_os::interrupt;
@@ -125,18 +127,18 @@ pub fn lead(id: &WorkflowId, cx: &Cx, app: &Context) -> Outcome<Output> {
     }
     let answer = jit_engine::handle::handle(
         app,
-        Request::WorkflowStatus {
+        WorkflowRequest::Status {
             workflow: Some(workflow.id.to_string()),
         },
     )?;
     let failed = match &answer.reply {
-        Reply::Workflow(view) => {
+        Reply::Workflows(WorkflowReply::Workflow(view)) => {
             view.workflow.is_over()
                 && view.workflow.status != jit_core::model::workflow::WorkflowOutcome::Completed
         }
         _ => false,
     };
-    let shown = cx.show(&answer.reply, |style| text(&answer.reply, "", style));
+    let shown = cx.show(&answer.reply.value(), |style| text(&answer.reply, "", style));
     let shown = shown.warn(answer.warnings);
     Ok(match (failed, workflow.is_over()) {
         (true, _) => shown.exit(CHECK_FAILED),

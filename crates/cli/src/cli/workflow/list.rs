@@ -1,6 +1,6 @@
 //! `jit workflow list`: lists the workflows that are not over, or with `--all` every workflow.
 
-use jit_engine::api::Request;
+use jit_engine::api::workflows::WorkflowRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -13,5 +13,5 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::Workflows { all: flags.all })
+    cx.ask(WorkflowRequest::List { all: flags.all })
 }

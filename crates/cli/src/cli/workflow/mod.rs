@@ -9,7 +9,8 @@ mod resume;
 mod status;
 
 use jit_core::model::unit::Phase;
-use jit_engine::api::{UnitView, WorkflowView};
+use jit_engine::api::units::UnitView;
+use jit_engine::api::workflows::WorkflowView;
 use jit_engine::coordinator::for_a_person;
 
 use super::{Verb, verb};

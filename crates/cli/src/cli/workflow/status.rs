@@ -1,6 +1,6 @@
 //! `jit workflow status`: shows one workflow with its units.
 
-use jit_engine::api::Request;
+use jit_engine::api::workflows::WorkflowRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -12,7 +12,7 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::WorkflowStatus {
+    cx.ask(WorkflowRequest::Status {
         workflow: flags.workflow,
     })
 }

@@ -2,7 +2,8 @@
 //!
 //! Its issue becomes free. Everything in the worktree is kept as a rescue, committed or not.
 
-use jit_engine::api::{Force, Request, RescueRequest};
+use jit_engine::api::rescue::Force;
+use jit_engine::api::rescue::RescueRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -24,9 +25,9 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::Rescue(RescueRequest::Abandon {
+    cx.ask(RescueRequest::Abandon {
         unit: flags.unit,
         reason: flags.reason,
         force: Force::times(flags.force),
-    }))
+    })
 }

@@ -2,7 +2,8 @@
 //!
 //! Work that is not on the target stops it. With `--force` that work is kept as a rescue first.
 
-use jit_engine::api::{Force, Request, RescueRequest};
+use jit_engine::api::rescue::Force;
+use jit_engine::api::rescue::RescueRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -21,8 +22,8 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::Rescue(RescueRequest::Cleanup {
+    cx.ask(RescueRequest::Cleanup {
         unit: flags.unit,
         force: Force::times(flags.force),
-    }))
+    })
 }

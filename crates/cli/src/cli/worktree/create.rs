@@ -2,9 +2,9 @@
 //!
 //! If the argument is an issue, the issue is claimed in the new worktree.
 
+use jit_engine::api::units::UnitRequest;
 use std::path::PathBuf;
 
-use jit_engine::api::Request;
 use jit_engine::api::units::CreateUnit;
 use jit_store::Outcome;
 
@@ -34,10 +34,10 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::CreateUnit(Box::new(CreateUnit {
+    cx.ask(UnitRequest::Create(Box::new(CreateUnit {
         what: flags.what,
         base: flags.base,
-        path: flags.path,
+        path: flags.path.map(Into::into),
         branch: flags.branch,
         ttl_secs: flags.ttl,
         ..CreateUnit::default()

@@ -2,7 +2,7 @@
 //!
 //! Uncommitted changes are included. Changes of the target since the unit began are not.
 
-use jit_engine::api::Request;
+use jit_engine::api::units::UnitRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -15,5 +15,5 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::UnitDiff { unit: flags.unit })
+    cx.ask(UnitRequest::Diff { unit: flags.unit })
 }

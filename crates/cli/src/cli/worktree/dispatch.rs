@@ -4,11 +4,14 @@
 //!
 //! What must hold: an option of jit after the name of the agent's program is refused, unless `--` follows that name.
 
+use jit_engine::api::attempts::AttemptRequest;
+use jit_engine::api::units::UnitReply;
 use std::path::PathBuf;
 
 use jit_core::model::plan::Settings;
+use jit_engine::api::Reply;
 use jit_engine::api::attempts::{Again, DispatchAsk};
-use jit_engine::api::{Reply, Request, UnitView};
+use jit_engine::api::units::UnitView;
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
@@ -194,11 +197,11 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         (_, true) => Again::Fork,
         _ => Again::Fresh,
     };
-    let request = Request::Dispatch(Box::new(DispatchAsk {
+    let request = AttemptRequest::Dispatch(Box::new(DispatchAsk {
         unit: flags.unit.clone(),
         run: flags.run.settings()?,
         prompt: flags.prompt,
-        prompt_file: flags.prompt_file,
+        prompt_file: flags.prompt_file.map(Into::into),
         again,
         writes: Some(flags.writes).filter(|writes| !writes.is_empty()),
         force: flags.force,
@@ -213,7 +216,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         return Ok(logs::follow_to_the_end(flags.unit.as_deref(), cx)?.warn(started.warnings));
     }
     let mut notes = started.warnings;
-    if let Reply::Unit(view) = &started.reply {
+    if let Reply::Units(UnitReply::Unit(view)) = &started.reply {
         notes.extend(as_before(view));
     }
     for note in notes.iter().filter(|_| !cx.quiet()) {

@@ -1,6 +1,9 @@
 //! `jit worktree env`: prints the environment of a unit's commands as shell `export` lines.
 
-use jit_engine::api::{Reply, Request};
+use jit_engine::api::Reply;
+use jit_engine::api::units::UnitEnv;
+use jit_engine::api::units::UnitReply;
+use jit_engine::api::units::UnitRequest;
 use jit_engine::worktree_identity::identity::Need;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
@@ -15,13 +18,13 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    let answer = jit_engine::handle::handle(&cx.app(Need::Read)?, Request::UnitEnv { unit: flags.unit })?;
+    let answer = jit_engine::handle::handle(&cx.app(Need::Read)?, UnitRequest::Env { unit: flags.unit })?;
     let lines = match &answer.reply {
-        Reply::Env { env } => env
+        Reply::Units(UnitReply::Env(UnitEnv { env })) => env
             .iter()
             .map(|(name, value)| format!("export {name}={}\n", shell_word(value)))
             .collect(),
         _ => String::new(),
     };
-    Ok(cx.show(&answer.reply, |_| lines).warn(answer.warnings))
+    Ok(cx.show(&answer.reply.value(), |_| lines).warn(answer.warnings))
 }

@@ -4,13 +4,15 @@
 //!
 //! What must hold: the last lines of an attempt are not missed, even if it ends while they are read.
 
+use jit_engine::api::units::UnitReply;
+use jit_engine::api::units::UnitRequest;
 use std::path::Path;
 use std::time::Duration;
 
 use jit_agents::event::EventLine;
 use jit_agents::runner::attempt;
 use jit_core::model::unit::{Phase, Unit};
-use jit_engine::api::{Reply, Request};
+use jit_engine::api::Reply;
 use jit_engine::context::Context;
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
@@ -39,15 +41,15 @@ pub struct Flags {
 }
 
 fn unit(app: &Context, named: Option<&str>) -> Outcome<Unit> {
-    let status = Request::UnitStatus {
+    let settle = UnitRequest::Settle {
         unit: Some(match named {
             Some(named) => named.to_owned(),
             None => jit_engine::units::service::unit_here(app)?.to_string(),
         }),
         all: true,
     };
-    match jit_engine::handle::handle(app, status)?.reply {
-        Reply::Unit(view) => Ok(view.unit),
+    match jit_engine::handle::handle(app, settle)?.reply {
+        Reply::Units(UnitReply::Unit(view)) => Ok(view.unit),
         _ => Err(invalid("the engine answered something else")),
     }
 }
@@ -158,13 +160,13 @@ pub fn follow_to_the_end(named: Option<&str>, cx: &Cx) -> Outcome<Output> {
     }
     let answer = jit_engine::handle::handle(
         &app,
-        Request::UnitStatus {
+        UnitRequest::Status {
             unit: Some(unit.id.to_string()),
             all: true,
         },
     )?;
     let shown = cx
-        .show(&answer.reply, |style| text(&answer.reply, "", style))
+        .show(&answer.reply.value(), |style| text(&answer.reply, "", style))
         .warn(answer.warnings);
     Ok(match unit.state {
         Phase::Failed => shown.exit(CHECK_FAILED),

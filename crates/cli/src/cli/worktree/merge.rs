@@ -5,8 +5,11 @@
 //! What must hold: the exit code is 6 if a unit did not land, and --quiet does not hide that report.
 
 use jit_core::model::refusal::Code;
+use jit_engine::api::landing::LandingReply;
+use jit_engine::api::landing::LandingRequest;
 use jit_engine::api::landing::{MergeAsk, MergeMode};
 use jit_engine::api::landing::{MergeReport, UnitReport, Verdict};
+use jit_engine::api::units::UnitRequest;
 use jit_engine::api::{Answer, Reply, Request};
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
@@ -49,7 +52,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         _ => MergeMode::Land,
     };
     show(
-        Request::Merge(Box::new(MergeAsk {
+        LandingRequest::Merge(Box::new(MergeAsk {
             units: flags.units,
             all: flags.all,
             into: flags.into,
@@ -62,14 +65,16 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
 
 /// Sends the request and shows the report. If only an approval of commands is missing, asks the person at the terminal
 /// and retries.
-pub fn show(request: Request, cx: &Cx) -> Outcome<Output> {
+pub fn show(request: impl Into<Request>, cx: &Cx) -> Outcome<Output> {
     let (app, was) = cx.app_or_lost(Need::Write)?;
-    let request = match (request, was) {
+    let request = match (request.into(), was) {
         // Without a name, the unit of this folder is meant.
-        (Request::Finish { unit: None, pr }, Some(was)) => Request::Finish { unit: Some(was), pr },
-        (Request::Merge(mut ask), Some(was)) if ask.units.is_empty() && !ask.all => {
+        (Request::Units(UnitRequest::Finish { unit: None, pr }), Some(was)) => {
+            UnitRequest::Finish { unit: Some(was), pr }.into()
+        }
+        (Request::Landing(LandingRequest::Merge(mut ask)), Some(was)) if ask.units.is_empty() && !ask.all => {
             ask.units.push(was);
-            Request::Merge(ask)
+            LandingRequest::Merge(ask).into()
         }
         (request, _) => request,
     };
@@ -80,15 +85,15 @@ pub fn show(request: Request, cx: &Cx) -> Outcome<Output> {
         }
         other => other,
     }?;
-    let Reply::Merge(report) = &reply else {
+    let Reply::Landing(LandingReply::Report(report)) = &reply else {
         return Err(invalid("the engine answered something else"));
     };
     let good = report.units.iter().all(|one| one.verdict.is_good());
     let units: Vec<&str> = report.units.iter().map(|one| one.unit.as_str()).collect();
     let shown = match good && !report.dry_run {
-        true => cx.done(&reply, &units, |style| text(&reply, "", style)),
+        true => cx.done(&reply.value(), &units, |style| text(&reply, "", style)),
         // The report of a dry run, and any failure, is the answer. --quiet does not shorten it.
-        false => cx.show(&reply, |style| text(&reply, "", style)),
+        false => cx.show(&reply.value(), |style| text(&reply, "", style)),
     };
     Ok(shown.warn(warnings).exit(if good { 0 } else { 6 }))
 }

@@ -21,7 +21,8 @@ mod stop;
 mod unpark;
 
 use jit_core::model::unit::{MergeStatus, Phase, Unit};
-use jit_engine::api::{AgentProgress, UnitView};
+use jit_engine::api::units::AgentProgress;
+use jit_engine::api::units::UnitView;
 use jit_engine::coordinator::in_a_word;
 use jit_engine::duration::format_secs;
 

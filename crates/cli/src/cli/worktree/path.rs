@@ -1,6 +1,8 @@
 //! `jit worktree path`: prints the path of a unit's worktree.
 
-use jit_engine::api::{Reply, Request};
+use jit_engine::api::Reply;
+use jit_engine::api::units::UnitReply;
+use jit_engine::api::units::UnitRequest;
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 use serde_json::json;
@@ -17,13 +19,13 @@ pub struct Flags {
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let answer = jit_engine::handle::handle(
         &cx.app(Need::Read)?,
-        Request::UnitStatus {
+        UnitRequest::Status {
             unit: Some(flags.unit),
             all: false,
         },
     )?;
     let path = match answer.reply {
-        Reply::Unit(view) => view.unit.worktree_path,
+        Reply::Units(UnitReply::Unit(view)) => view.unit.worktree_path,
         _ => String::new(),
     };
     let value = json!({ "worktree_path": path });

@@ -2,7 +2,7 @@
 //!
 //! With `--settle` it ends units whose worktree is gone, and completes interrupted removals. Branches and files stay.
 
-use jit_engine::api::Request;
+use jit_engine::api::units::UnitRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -20,5 +20,5 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::PruneUnits { settle: flags.settle })
+    cx.ask(UnitRequest::Prune { settle: flags.settle })
 }

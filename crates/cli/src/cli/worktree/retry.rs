@@ -1,6 +1,6 @@
 //! `jit worktree retry`: prepares another attempt at a unit that failed. A missing worktree is created again.
 
-use jit_engine::api::Request;
+use jit_engine::api::units::UnitRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -12,5 +12,5 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::RetryUnit { unit: flags.unit })
+    cx.ask(UnitRequest::Retry { unit: flags.unit })
 }

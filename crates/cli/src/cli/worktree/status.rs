@@ -1,9 +1,9 @@
 //! `jit worktree status`: shows one unit or all units, and repeats that with `--watch` when something changes.
 
+use jit_engine::api::units::UnitRequest;
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-use jit_engine::api::Request;
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
@@ -27,19 +27,22 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    let request = Request::UnitStatus {
+    // Attempts that ended are recorded first, so that the units are shown as they are.
+    let request = UnitRequest::Settle {
         unit: flags.unit,
         all: flags.all,
     };
-    if !flags.watch {
-        return cx.ask(request);
-    }
     let app = cx.app(Need::Read)?;
+    if !flags.watch {
+        let answer = jit_engine::handle::handle(&app, request)?;
+        let shown = cx.show(&answer.reply.value(), |style| text(&answer.reply, "", style));
+        return Ok(shown.warn(answer.warnings));
+    }
     let mut before = String::new();
     loop {
         let reply = jit_engine::handle::handle(&app, request.clone())?.reply;
         let now = match cx.json() {
-            true => cx.json_line(&reply),
+            true => cx.json_line(&reply.value()),
             false => text(&reply, "", cx.style),
         };
         if now != before {

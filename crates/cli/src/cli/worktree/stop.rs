@@ -1,6 +1,6 @@
 //! `jit worktree stop`: ends the agent of a unit, with every process it started. The worktree stays unchanged.
 
-use jit_engine::api::Request;
+use jit_engine::api::attempts::AttemptRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -19,7 +19,7 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::StopUnit {
+    cx.ask(AttemptRequest::Stop {
         unit: flags.unit,
         reason: flags.reason,
     })

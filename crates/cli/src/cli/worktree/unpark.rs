@@ -1,7 +1,7 @@
 //! `jit worktree unpark`: lets agents start again on an account that a limit had parked.
 
 use jit_core::model::account::AccountId;
-use jit_engine::api::Request;
+use jit_engine::api::attempts::AttemptRequest;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -17,7 +17,7 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::Unpark {
+    cx.ask(AttemptRequest::Unpark {
         account: flags.account,
     })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Graph, GraphNode, cycles, key};
 use crate::model::issue::IssueState;
@@ -42,7 +42,7 @@ fn reached(root: &str, next: &HashMap<String, Vec<String>>) -> HashSet<String> {
 }
 
 /// The graph for programs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct GraphData {
     pub nodes: Vec<DataNode>,
     pub edges: Vec<Edge>,
@@ -50,7 +50,7 @@ pub struct GraphData {
     pub cycles: Vec<Vec<String>>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DataNode {
     pub id: String,
     pub title: Option<String>,
@@ -60,7 +60,7 @@ pub struct DataNode {
     pub parent: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Edge {
     pub issue: String,
     pub depends_on: String,

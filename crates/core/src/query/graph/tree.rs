@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::fmt::Write;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Graph, shown};
 use crate::model::issue::IssueState;
@@ -32,7 +32,7 @@ impl Default for Bounds {
 }
 
 /// Why a branch has nothing below it although it may depend on something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TreeMark {
     /// It is shown with all it waits for further up.
@@ -45,7 +45,7 @@ pub enum TreeMark {
     Cut,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Branch {
     pub id: String,
     pub title: Option<String>,

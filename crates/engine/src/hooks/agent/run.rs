@@ -11,6 +11,11 @@
 //!
 //! The current folder of the agent's shell does not matter.
 
+use crate::api::file_locks::FileLockReply;
+use crate::api::file_locks::LockChecks;
+use crate::api::issues::IssueReply;
+use crate::api::issues::Issues;
+use crate::api::sessions::SessionReply;
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -448,7 +453,7 @@ impl Hook {
     /// Ensures a session for the agent's process, and writes a heartbeat.
     fn at_work(&self, cx: &Context) -> Outcome<()> {
         if let Ok(answer) = crate::sessions::show_session(cx, None)
-            && let Reply::Session(session) = answer.reply
+            && let Reply::Sessions(SessionReply::Session(session)) = answer.reply
             && session.status != SessionStatus::Completed
         {
             let bound = sessions::all(&cx.place.control_dir).unwrap_or_default();
@@ -492,7 +497,7 @@ impl Hook {
         }
         crate::issues::sync::notice_tree(&cx);
         let ready = crate::issues::issue_lists::ready(&cx, &Default::default(), Some(NAMED))?;
-        if let Reply::Issues { issues } = ready.reply {
+        if let Reply::Issues(IssueReply::Issues(Issues { issues })) = ready.reply {
             for shown in issues.iter() {
                 let (id, title) = (shown.issue.id.as_str(), shown.issue.title.as_str());
                 lines.push(format!("Ready: {id} {:?}", short(title)));
@@ -528,7 +533,7 @@ impl Hook {
         let cx = self.cx(Need::Write)?;
         let shown = crate::sessions::show_session(&cx, None)?.reply;
         // A session that another program began for this process is left open; that program ends it.
-        if let Reply::Session(session) = shown
+        if let Reply::Sessions(SessionReply::Session(session)) = shown
             && session.program.as_deref() == Some(self.program.as_str())
             && session.program_session == self.session
         {
@@ -574,11 +579,12 @@ fn held(cx: &Context) -> Outcome<Vec<(String, String)>> {
 /// Refuses a write of the whole worktree while another agent holds a lock in it. Acquires no lock itself.
 fn nobody_elses(cx: &Context, root: &Path, by: &str) -> Outcome<()> {
     let paths = LockPaths {
-        paths: vec![root.as_os_str().to_owned()],
+        paths: vec![root.to_owned().into()],
         literal: true,
         ..LockPaths::default()
     };
-    let Reply::LockChecks { paths: checks } = crate::file_locks::service::check_locks(cx, &paths)?.reply
+    let Reply::FileLocks(FileLockReply::Checks(LockChecks { paths: checks })) =
+        crate::file_locks::service::check_locks(cx, &paths)?.reply
     else {
         return Ok(());
     };
@@ -599,11 +605,12 @@ fn nobody_elses(cx: &Context, root: &Path, by: &str) -> Outcome<()> {
 /// Locks these files. If this agent has locked them already, nothing is written.
 fn take(cx: &Context, files: Vec<OsString>) -> Outcome<()> {
     let paths = LockPaths {
-        paths: files,
+        paths: files.into_iter().map(Into::into).collect(),
         literal: true,
         ..LockPaths::default()
     };
-    if let Reply::LockChecks { paths: checks } = crate::file_locks::service::check_locks(cx, &paths)?.reply
+    if let Reply::FileLocks(FileLockReply::Checks(LockChecks { paths: checks })) =
+        crate::file_locks::service::check_locks(cx, &paths)?.reply
         && checks.iter().all(|check| check.mine && check.locks.is_empty())
     {
         return Ok(());

@@ -40,7 +40,7 @@ use jit_core::query::ready_queue;
 use jit_os::{clock, io_refusal};
 use jit_store::{Outcome, View};
 
-use crate::api::Request;
+use crate::api::facts::{Facts, TreeScope};
 use crate::context::Context;
 use crate::issues::seen::{self, Depth, Since, Sweep};
 use crate::issues::tree::{self, Unsound};
@@ -78,90 +78,6 @@ impl Why {
             Self::Reading | Self::Writing => ASIDE,
             Self::Asked => Duration::MAX,
         }
-    }
-}
-
-/// The part of the tree that a request needs to have checked.
-enum Look {
-    Nothing,
-    /// Only if git has moved.
-    IfMoved,
-    /// These issues, by name.
-    Named(Vec<IssuePrefix>),
-    All,
-    /// All issues with their long texts.
-    Texts,
-}
-
-fn look(request: &Request) -> Look {
-    match request {
-        Request::Acquire { .. }
-        | Request::Next { .. }
-        | Request::Claims { .. }
-        | Request::History { .. }
-        | Request::DefineGates { .. }
-        | Request::UndefineGate { .. }
-        | Request::ListGates { issue: None }
-        | Request::Commands
-        | Request::Trust { .. }
-        | Request::Revoke
-        | Request::Verify { .. }
-        | Request::Renew { .. }
-        | Request::Release { .. }
-        | Request::Transfer { .. }
-        | Request::ForceEvict { .. } => Look::IfMoved,
-        Request::CreateUnit(asked) => Look::Named(asked.what.parse().into_iter().collect()),
-        // These requests do not concern issues.
-        Request::UnitStatus { .. }
-        | Request::UnitEnv { .. }
-        | Request::RetryUnit { .. }
-        | Request::StopUnit { .. }
-        | Request::Unpark { .. }
-        | Request::NotifyTest
-        | Request::UnitDiff { .. }
-        | Request::Workflows { .. }
-        | Request::WorkflowStatus { .. }
-        | Request::Landings { .. }
-        | Request::PruneUnits { .. }
-        | Request::StartSession(_)
-        | Request::BeatSession { .. }
-        | Request::EndSession { .. }
-        | Request::ListSessions { .. }
-        | Request::ShowSession { .. }
-        | Request::PruneSessions
-        | Request::LockAcquire { .. }
-        | Request::LockCheck { .. }
-        | Request::LockExtend { .. }
-        | Request::LockRelease { .. }
-        | Request::LockList
-        | Request::LockCleanup
-        | Request::Rescue(_)
-        | Request::Conflicts { .. } => Look::Nothing,
-        Request::Merge(_) | Request::Finish { .. } | Request::Dispatch(_) | Request::Handoff(_) => {
-            Look::IfMoved
-        }
-        Request::CreateIssue(create) => {
-            let ids = create.id.iter().filter_map(|id| id.as_str().parse().ok());
-            Look::Named(ids.collect())
-        }
-        Request::RestoreIssue { issue } => Look::Named(issue.as_str().parse().into_iter().collect()),
-        Request::ChangeIssue { issue, .. }
-        | Request::DeleteIssue { issue, .. }
-        | Request::Comment { issue, .. }
-        | Request::RequireGate { issue, .. }
-        | Request::RunGates { issue, .. }
-        | Request::JudgeGate { issue, .. }
-        | Request::ListGates { issue: Some(issue) }
-        | Request::ShowIssue { issue } => Look::Named(vec![issue.clone()]),
-        Request::Search { .. } | Request::Export => Look::Texts,
-        Request::ListIssues { .. }
-        | Request::Ready { .. }
-        | Request::Blocked
-        | Request::Progress { .. }
-        | Request::Status
-        | Request::Graph { .. }
-        | Request::DepTree { .. }
-        | Request::Import(_) => Look::All,
     }
 }
 
@@ -255,46 +171,45 @@ impl Joined {
 ///
 /// Checking thousands of issues takes longer than listing them. A request that changes nothing is answered by
 /// `answer` meanwhile, and that answer is returned if nothing had changed.
-pub(crate) fn take_notice<T>(
+pub(crate) fn sync_tree<T>(
     cx: &Context,
-    request: &Request,
+    facts: &Facts,
     answer: impl FnOnce() -> T,
 ) -> (Vec<String>, Option<T>) {
-    let look = look(request);
-    let wait = match request.writes() && !matches!(look, Look::Nothing) {
+    let wait = match facts.writes && !matches!(facts.tree, TreeScope::Nothing) {
         true => FOR_GIT,
         false => Duration::ZERO,
     };
     let Some((git_dir, issues)) = tree(cx, wait) else {
         return (Vec::new(), None);
     };
-    let why = match request.writes() {
+    let why = match facts.writes {
         true => Why::Writing,
         false => Why::Reading,
     };
     let mut early = None;
-    let outcome = match look {
-        how @ (Look::All | Look::Texts) => {
+    let outcome = match &facts.tree {
+        how @ (TreeScope::All | TreeScope::Texts) => {
             let depth = match how {
-                Look::Texts => Depth::Texts,
+                TreeScope::Texts => Depth::Texts,
                 _ => Depth::Fields,
             };
             join_seen_and(cx, &git_dir, &issues, depth, why, || {
-                if !request.writes() {
+                if !facts.writes {
                     early = Some(answer());
                 }
             })
         }
-        Look::IfMoved if seen::git_moved(&git_dir) => {
+        TreeScope::IfMoved if seen::git_moved(&git_dir) => {
             join_seen_and(cx, &git_dir, &issues, Depth::Fields, why, || ())
         }
-        Look::Named(names) if seen::git_moved(&git_dir) => {
+        TreeScope::Named(names) if seen::git_moved(&git_dir) => {
             let all = join_seen_and(cx, &git_dir, &issues, Depth::Fields, why, || ());
             // A sweep reads the changes since the last one, and the last one may have been too early.
-            all.and_then(|all| Ok(all.and(join_named(cx, &issues, &names, why)?)))
+            all.and_then(|all| Ok(all.and(join_named(cx, &issues, names, why)?)))
         }
-        Look::Nothing | Look::IfMoved => return (Vec::new(), None),
-        Look::Named(names) => join_named(cx, &issues, &names, why),
+        TreeScope::Nothing | TreeScope::IfMoved => return (Vec::new(), None),
+        TreeScope::Named(names) => join_named(cx, &issues, names, why),
     };
     match outcome {
         Ok(joined) if joined.looked_at == 0 => (joined.told(), early),

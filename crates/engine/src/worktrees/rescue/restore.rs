@@ -596,7 +596,7 @@ impl Restore<'_> {
             id: self.manifest.id.clone(),
             path: self.goal.to_string_lossy().into_owned(),
             branch,
-            from,
+            from: from.into(),
             next: Vec::new(),
         })
     }

@@ -1,0 +1,168 @@
+//! Requests and replies travel as JSON both ways.
+
+use jit_core::decide::command::{IssueChange, Target};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::api::claims::Released;
+use crate::api::facts::TreeScope;
+use crate::api::file_locks::{LockPaths, OwnLocks};
+use crate::api::issues::{IssueFilter, Sort};
+use crate::api::rescue::Force;
+
+fn prefix() -> jit_core::model::ids::IssuePrefix {
+    "WI-1".parse().expect("a name")
+}
+
+/// Every noun is there at least once, and every kind of field.
+fn requests() -> Vec<Request> {
+    vec![
+        ClaimRequest::Acquire {
+            issue: prefix(),
+            ttl_secs: Some(60),
+            wait_secs: None,
+            note: Some("why".into()),
+            on_behalf_of: Some("agent:boss".parse().expect("an agent")),
+        }
+        .into(),
+        ClaimRequest::Renew {
+            target: Target::parse("WI-1").expect("a target"),
+            ttl_secs: None,
+        }
+        .into(),
+        IssueRequest::Change {
+            issue: prefix(),
+            change: Box::new(IssueChange {
+                parent: Some(None),
+                blocked: Some(Some("rain".into())),
+                ..IssueChange::default()
+            }),
+            description: None,
+            strict: true,
+        }
+        .into(),
+        IssueRequest::List {
+            filter: IssueFilter::default(),
+            sort: Sort::Priority,
+            limit: Some(3),
+        }
+        .into(),
+        IssueRequest::Blocked.into(),
+        GateRequest::List { issue: None }.into(),
+        TrustRequest::Revoke.into(),
+        OverviewRequest::Status.into(),
+        UnitRequest::Create(Box::default()).into(),
+        UnitRequest::Finish { unit: None, pr: true }.into(),
+        AttemptRequest::Dispatch(Box::default()).into(),
+        WorkflowRequest::List { all: true }.into(),
+        LandingRequest::Conflicts {
+            into: None,
+            branches: vec!["a".into()],
+        }
+        .into(),
+        RescueRequest::Cleanup {
+            unit: None,
+            force: Force::Locked,
+        }
+        .into(),
+        SessionRequest::Start(Box::default()).into(),
+        FileLockRequest::Acquire {
+            paths: LockPaths {
+                paths: vec!["src/a.rs".into()],
+                ..LockPaths::default()
+            },
+            wait_secs: Some(1),
+        }
+        .into(),
+        FileLockRequest::Release { which: OwnLocks::All }.into(),
+        HookRequest::Verify {
+            range: "main..".into(),
+        }
+        .into(),
+        NotifyRequest::Test.into(),
+    ]
+}
+
+#[test]
+fn i1_a_request_comes_back_from_json_as_it_was() {
+    for request in requests() {
+        let text = serde_json::to_string(&request).expect("JSON");
+        let back: Request = serde_json::from_str(&text).expect(&text);
+        assert_eq!(format!("{back:?}"), format!("{request:?}"), "{text}");
+    }
+    let asked = json!({ "claims": { "acquire": { "issue": "WI-1" } } });
+    let asked: Request = serde_json::from_value(asked).expect("options may be left out");
+    assert!(asked.facts().writes && asked.facts().leases);
+}
+
+#[test]
+fn i1_a_request_that_is_wrong_is_refused() {
+    for wrong in [
+        json!({ "claims": { "acquire": { "issue": "WI-1", "tll_secs": 5 } } }),
+        json!({ "claims": { "acquire": { "issue": "not an id" } } }),
+        json!({ "claims": { "steal": {} } }),
+        json!({ "sheep": "count" }),
+        json!({ "units": { "create": { "what": "a", "whta": "b" } } }),
+    ] {
+        assert!(
+            serde_json::from_value::<Request>(wrong.clone()).is_err(),
+            "{wrong}"
+        );
+    }
+}
+
+#[test]
+fn i1_a_reply_is_tagged_for_programs_and_bare_for_the_command_line() {
+    let reply = Reply::from(ClaimReply::Released(Released { released: Vec::new() }));
+    assert_eq!(
+        serde_json::to_value(&reply).expect("JSON"),
+        json!({ "claims": { "released": { "released": [] } } })
+    );
+    assert_eq!(
+        serde_json::to_value(reply.value()).expect("JSON"),
+        json!({ "released": [] })
+    );
+    let text = serde_json::to_string(&reply).expect("JSON");
+    let back: Reply = serde_json::from_str(&text).expect("a reply");
+    assert_eq!(serde_json::to_string(&back).expect("JSON"), text);
+}
+
+#[test]
+fn i1_the_facts_say_what_a_request_needs() {
+    let facts = |request: Request| request.facts();
+    let show = facts(IssueRequest::Show { issue: prefix() }.into());
+    assert!(!show.writes && matches!(&show.tree, TreeScope::Named(names) if names.len() == 1));
+    let status = facts(
+        UnitRequest::Status {
+            unit: None,
+            all: false,
+        }
+        .into(),
+    );
+    assert!(!status.writes, "a status changes nothing");
+    assert!(
+        facts(
+            UnitRequest::Settle {
+                unit: None,
+                all: false
+            }
+            .into()
+        )
+        .writes
+    );
+}
+
+/// Both have a schema in which every request that is written above is named.
+#[test]
+fn i1_requests_and_replies_have_schemas() {
+    let schema = serde_json::to_string(&schemars::schema_for!(Request)).expect("JSON");
+    for request in requests() {
+        let Value::Object(tagged) = serde_json::to_value(&request).expect("JSON") else {
+            panic!("{request:?}");
+        };
+        let noun = tagged.keys().next().expect("a noun");
+        assert!(schema.contains(&format!("{noun:?}")), "{noun}");
+    }
+    let replies = serde_json::to_string(&schemars::schema_for!(Reply)).expect("JSON");
+    assert!(replies.contains("\"bytes\"") || schema.contains("\"bytes\""));
+}
