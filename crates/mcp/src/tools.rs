@@ -19,7 +19,6 @@ use jit_core::model::refusal::{Code, Refusal};
 use jit_core::query::claim_views::LeaseView;
 use jit_engine::api::{Answer, Reply, Request};
 use jit_engine::context::Options;
-use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 use rmcp::model::JsonObject;
 use serde::Deserialize;

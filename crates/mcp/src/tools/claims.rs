@@ -6,12 +6,12 @@
 use jit_core::decide::command::Target;
 use jit_core::model::refusal::{Code, Refusal};
 use jit_core::query::claim_views::LeaseView;
+use jit_engine::api::Reply;
 use jit_engine::api::claims::ClaimReply;
 use jit_engine::api::claims::ClaimRequest;
 use jit_engine::api::claims::Released;
 use jit_engine::api::issues::IssueReply;
 use jit_engine::api::issues::IssueRequest;
-use jit_engine::api::{Reply, Request};
 use jit_store::Outcome;
 use rmcp::model::JsonObject;
 use serde::Deserialize;

@@ -3,11 +3,11 @@
 use jit_core::decide::command::IssueChange;
 use jit_core::model::ids::IssueId;
 use jit_core::model::issue::{IssueState, Performer, Priority, check_word};
+use jit_engine::api::Reply;
 use jit_engine::api::issues::CreateIssue;
 use jit_engine::api::issues::IssueReply;
 use jit_engine::api::issues::IssueRequest;
 use jit_engine::api::issues::IssueView;
-use jit_engine::api::{Reply, Request};
 use jit_store::Outcome;
 use rmcp::model::JsonObject;
 use serde::{Deserialize, Serialize};

@@ -8,8 +8,8 @@ use jit_engine::api::path::ApiPath;
 
 use jit_core::model::scope::LockScope;
 use jit_core::query::session_and_lock_views::LockView;
+use jit_engine::api::Reply;
 use jit_engine::api::file_locks::{LockPaths, OwnLocks};
-use jit_engine::api::{Reply, Request};
 use jit_store::Outcome;
 use rmcp::model::JsonObject;
 use serde::Deserialize;

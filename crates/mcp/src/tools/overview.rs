@@ -1,5 +1,6 @@
 //! The overview: ready issues, and the status of all agents.
 
+use jit_engine::api::Reply;
 use jit_engine::api::issues::Counts;
 use jit_engine::api::issues::IssueFilter;
 use jit_engine::api::issues::IssueReply;
@@ -8,7 +9,6 @@ use jit_engine::api::issues::Issues;
 use jit_engine::api::overview::OverviewReply;
 use jit_engine::api::overview::OverviewRequest;
 use jit_engine::api::overview::StatusIssue;
-use jit_engine::api::{Reply, Request};
 use jit_store::Outcome;
 use rmcp::model::JsonObject;
 use serde::Deserialize;

@@ -1,0 +1,342 @@
+//! One invocation of a command: its global options, how it asks the engine, and its output.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches};
+use jit_core::decide::command::IssueChange;
+use jit_core::model::ids::IssuePrefix;
+use jit_core::model::refusal::{Code, Refusal};
+use jit_engine::api::claims::ClaimRequest;
+use jit_engine::api::issues::IssueRequest;
+use jit_engine::api::{Answer, Request};
+use jit_engine::context::{Context, Options};
+use jit_engine::worktree_identity::identity::Need;
+use jit_store::Outcome;
+
+use crate::render::{self, Color, Style};
+use crate::reply_text::{ids, text};
+
+/// Global options: every command accepts them.
+#[derive(Debug)]
+pub struct GlobalArgs {
+    pub dir: Vec<PathBuf>,
+    pub json: bool,
+    pub fields: Vec<String>,
+    pub agent_id: Option<String>,
+    pub request_id: Option<String>,
+    pub lock_timeout: Option<u64>,
+    pub quiet: bool,
+    pub color: Color,
+}
+
+pub type Build = fn(Arg) -> Arg;
+
+/// Definitions of the global options. A table, not a derive, so that only the options that were typed are built.
+pub const GLOBAL_ARGS: &[(&str, Build)] = &[
+    ("dir", |arg| {
+        arg.short('C')
+            .value_name("DIR")
+            .value_parser(clap::value_parser!(PathBuf))
+            .action(ArgAction::Append)
+            .help("Run as if started in this folder")
+    }),
+    ("json", |arg| {
+        arg.long("json")
+            .action(ArgAction::SetTrue)
+            .help("Print exactly one JSON document")
+    }),
+    ("fields", |arg| {
+        arg.long("fields")
+            .value_name("A,B")
+            .value_delimiter(',')
+            .action(ArgAction::Append)
+            .help("Keep only these fields of the JSON")
+    }),
+    ("agent-id", |arg| {
+        arg.long("agent-id")
+            .value_name("ID")
+            .help("Act as this agent, such as agent:copilot-1")
+    }),
+    ("request-id", |arg| {
+        arg.long("request-id")
+            .value_name("ID")
+            .help("Makes repeating a write safe")
+    }),
+    ("lock-timeout", |arg| {
+        arg.long("lock-timeout")
+            .value_name("D")
+            .value_parser(duration)
+            .allow_hyphen_values(true)
+            .help("How long to wait for the store's lock")
+    }),
+    ("quiet", |arg| {
+        arg.short('q')
+            .long("quiet")
+            .action(ArgAction::SetTrue)
+            .help("Say nothing but the answer; of a write, only the id")
+    }),
+    ("color", |arg| {
+        arg.long("color")
+            .value_name("WHEN")
+            .value_parser(clap::value_parser!(Color))
+            .help("Colours: only on a terminal unless told otherwise [default: auto]")
+    }),
+];
+
+impl GlobalArgs {
+    /// Reads the global options. An option that was not typed may be unknown to `matches`. If an option was typed both
+    /// before and after the verb, the one after the verb counts.
+    pub fn of(matches: &ArgMatches) -> Self {
+        fn typed<'a>(matches: &'a ArgMatches, name: &str) -> Option<&'a ArgMatches> {
+            let below = matches.subcommand().and_then(|(_, below)| typed(below, name));
+            let here = || matches.try_contains_id(name).is_ok_and(|known| known);
+            let here = || here() && matches.value_source(name) == Some(ValueSource::CommandLine);
+            below.or_else(|| here().then_some(matches))
+        }
+        fn one<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> Option<T> {
+            let matches = typed(matches, name)?;
+            matches.try_get_one::<T>(name).ok().flatten().cloned()
+        }
+        fn many<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> Vec<T> {
+            typed(matches, name)
+                .and_then(|matches| matches.try_get_many::<T>(name).ok().flatten())
+                .map(|all| all.cloned().collect())
+                .unwrap_or_default()
+        }
+        Self {
+            dir: many(matches, "dir"),
+            json: one(matches, "json").unwrap_or(false),
+            fields: many(matches, "fields"),
+            agent_id: one(matches, "agent-id"),
+            request_id: one(matches, "request-id"),
+            lock_timeout: one(matches, "lock-timeout"),
+            quiet: one(matches, "quiet").unwrap_or(false),
+            color: one(matches, "color").unwrap_or(Color::Auto),
+        }
+    }
+}
+
+/// The invocation of a command: its global options, its style, and the words as typed.
+pub struct Invocation {
+    pub global: GlobalArgs,
+    pub style: Style,
+    /// The words as typed, so that the command can be printed again.
+    pub typed: Vec<OsString>,
+}
+
+/// The result of a command: text for standard output, warnings, and the exit code.
+pub struct Output {
+    pub text: String,
+    pub warnings: Vec<String>,
+    pub exit: u8,
+}
+
+impl Output {
+    /// Returns an empty output, for a command that has printed everything already.
+    pub fn nothing() -> Self {
+        Self {
+            text: String::new(),
+            warnings: Vec::new(),
+            exit: 0,
+        }
+    }
+
+    pub fn exit(mut self, code: u8) -> Self {
+        self.exit = code;
+        self
+    }
+
+    pub fn warn(mut self, warnings: Vec<String>) -> Self {
+        self.warnings.extend(warnings);
+        self
+    }
+}
+
+impl Invocation {
+    pub fn json(&self) -> bool {
+        self.global.json
+    }
+
+    pub fn options(&self) -> Outcome<Options> {
+        let named = match &self.global.request_id {
+            Some(id) => Some(id.clone()),
+            None => std::env::var("JIT_REQUEST_ID").ok().filter(|id| !id.is_empty()),
+        };
+        let request = named.map(|id| id.parse()).transpose().map_err(invalid)?;
+        Ok(Options {
+            dir: None,
+            agent: self.global.agent_id.clone(),
+            lock_timeout: self.global.lock_timeout.map(Duration::from_secs),
+            request,
+            single_threaded: false,
+        })
+    }
+
+    pub fn open(&self, need: Need) -> Outcome<Context> {
+        jit_engine::opening::open(&self.options()?, need)
+    }
+
+    /// Opens the context like `open`. If the current folder was a worktree and is none any more, opens its repository
+    /// instead and also returns the folder's name.
+    pub fn open_or_lost(&self, need: Need) -> Outcome<(Context, Option<String>)> {
+        let options = self.options()?;
+        match (
+            jit_engine::opening::open(&options, need),
+            jit_engine::worktrees::removed_worktree::lost(),
+        ) {
+            (Err(_), Some(lost)) => {
+                let cx = jit_engine::opening::open(
+                    &Options {
+                        dir: Some(lost.common),
+                        ..options
+                    },
+                    need,
+                )?;
+                Ok((cx, Some(lost.folder.to_string_lossy().into_owned())))
+            }
+            (Err(_), None) if std::env::current_dir().is_err() => {
+                let refusal = Refusal::new(Code::NotFound, "the folder that you are in is gone");
+                Err(Box::new(
+                    refusal.help("cd <the repository>, then: jit finish <unit>"),
+                ))
+            }
+            (cx, _) => Ok((cx?, None)),
+        }
+    }
+
+    pub fn quiet(&self) -> bool {
+        self.global.quiet
+    }
+
+    /// Returns the answer in the requested form: text or JSON.
+    pub fn show(&self, value: &impl serde::Serialize, text: impl FnOnce(Style) -> String) -> Output {
+        let fields = &self.global.fields;
+        let mut warnings = Vec::new();
+        let text = if !self.json() {
+            text(self.style)
+        } else if fields.is_empty() {
+            self.json_line(value)
+        } else {
+            let value = serde_json::to_value(value).unwrap_or_default();
+            warnings.extend(render::unknown_fields(&value, fields));
+            format!("{}\n", render::keep_fields(value, fields))
+        };
+        Output {
+            text,
+            warnings,
+            exit: 0,
+        }
+    }
+
+    /// Returns the answer to a write. With --quiet the text has only the ids, if there are any.
+    pub fn done(
+        &self,
+        value: &impl serde::Serialize,
+        ids: &[&str],
+        text: impl FnOnce(Style) -> String,
+    ) -> Output {
+        self.show(value, |style| match self.quiet() {
+            true => ids.iter().map(|id| format!("{id}\n")).collect(),
+            false => text(style),
+        })
+    }
+
+    /// Reports the file that was written.
+    pub fn wrote(&self, value: &impl serde::Serialize, file: &str) -> Output {
+        self.done(value, &[], |_| format!("Wrote {}\n", render::clean_line(file)))
+    }
+
+    /// Returns one JSON document on one line.
+    pub fn json_line(&self, value: &impl serde::Serialize) -> String {
+        let mut line = if self.global.fields.is_empty() {
+            serde_json::to_string(value).unwrap_or_default()
+        } else {
+            self.kept(value).to_string()
+        };
+        line.push('\n');
+        render::clean_json(line)
+    }
+
+    /// Returns the value with only the fields that --fields names.
+    pub fn kept(&self, value: &impl serde::Serialize) -> serde_json::Value {
+        let value = serde_json::to_value(value).unwrap_or_default();
+        match self.global.fields.as_slice() {
+            [] => value,
+            fields => render::keep_fields(value, fields),
+        }
+    }
+
+    /// Sends one change of an issue to the engine and shows the issue.
+    pub fn change(&self, issue: IssuePrefix, change: IssueChange, strict: bool) -> Outcome<Output> {
+        self.ask(IssueRequest::Change {
+            issue,
+            change: Box::new(change),
+            description: None,
+            strict,
+        })
+    }
+
+    /// Sends a request to the engine and shows the reply.
+    pub fn ask(&self, request: impl Into<Request>) -> Outcome<Output> {
+        let request = request.into();
+        let facts = request.facts();
+        let writes = facts.writes;
+        let done = match request {
+            Request::Claims(ClaimRequest::Renew { .. }) => "Renewed:",
+            Request::Claims(ClaimRequest::Transfer { .. }) => "Handed over:",
+            _ => "Granted:",
+        };
+        let options = Options {
+            single_threaded: true,
+            ..self.options()?
+        };
+        let cx = jit_engine::opening::open(&options, facts.need())?;
+        jit_os::memory::use_large_pages();
+        let (Answer { reply, warnings }, shown) = jit_engine::handle::handle_and(&cx, request, |reply| {
+            self.show(&reply.value(), |style| match writes && self.quiet() {
+                true => ids(reply),
+                false => text(reply, done, style),
+            })
+        })?;
+        let output = shown.warn(warnings);
+        // Not freed: the process ends with this answer, and freeing a list of ten thousand takes as long as building it.
+        std::mem::forget(reply);
+        Ok(output)
+    }
+}
+
+/// Writes a file that the user named, and returns its name. Refuses a symbolic link, because in a clone it may lead
+/// anywhere. Only a link to a device or a pipe is followed.
+pub fn write_file(path: &std::path::Path, content: &[u8]) -> Outcome<String> {
+    let failed = |e: std::io::Error| {
+        Box::new(Refusal::new(
+            Code::Io,
+            format!("cannot write {}: {e}", path.display()),
+        ))
+    };
+    let is_link = path.symlink_metadata().is_ok_and(|meta| meta.is_symlink());
+    match path.metadata() {
+        // A device or a pipe is written in place. Replacing it would put a file there.
+        Ok(meta) if !meta.is_file() && !meta.is_dir() => std::fs::write(path, content).map_err(failed)?,
+        _ if is_link => {
+            return Err(invalid(format!(
+                "{} is a symbolic link: name the file itself",
+                path.display()
+            )));
+        }
+        _ => jit_os::file::replace_here(path, content).map_err(failed)?,
+    }
+    Ok(path.display().to_string())
+}
+
+/// Parses a duration such as `600`, `90s` or `1h30m` into seconds.
+pub fn duration(text: &str) -> Result<u64, String> {
+    jit_engine::duration::parse_secs(text).map_err(|e| e.to_string())
+}
+
+pub fn invalid(why: impl ToString) -> Box<Refusal> {
+    Box::new(Refusal::new(Code::Invalid, why.to_string()))
+}

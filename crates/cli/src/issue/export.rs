@@ -1,0 +1,55 @@
+//! `jit issue export`: writes every issue as one JSON object a line.
+//!
+//! `--json` needs `--output`, because `--json` prints exactly one document and an export has many.
+
+use jit_engine::api::issues::Exported;
+use jit_engine::api::issues::IssueReply;
+use jit_engine::api::issues::IssueRequest;
+use std::path::PathBuf;
+
+use jit_engine::api::{Answer, Reply};
+use jit_engine::worktree_identity::identity::Need;
+use jit_store::Outcome;
+use serde_json::json;
+
+use crate::invocation::{Invocation, Output, invalid, write_file};
+use crate::render::clean_json;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Jsonl,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Every issue, open and closed, with its description and comments: one JSON object a line, by id.\n\
+    jit issue import --from jsonl reads it back. With --json it needs --output, for its lines are many documents."
+)]
+pub struct Flags {
+    /// How it is written
+    #[arg(long, value_name = "F", default_value = "jsonl")]
+    format: Format,
+    /// Into this file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
+    let Format::Jsonl = flags.format;
+    if call.json() && flags.output.is_none() {
+        return Err(invalid(
+            "--json prints one document, an export has one a line: give --output, or leave --json out",
+        ));
+    }
+    let Answer { reply, warnings } =
+        jit_engine::handle::handle(&call.open(Need::Read)?, IssueRequest::Export)?;
+    let Reply::Issues(IssueReply::Exported(Exported { issues, lines })) = reply else {
+        return Err(invalid("the answer is no export"));
+    };
+    let Some(file) = flags.output else {
+        return Ok(call.show(&(), |_| clean_json(lines)).warn(warnings));
+    };
+    let file = write_file(&file, lines.as_bytes())?;
+    let value = json!({ "issues": issues, "file": file });
+    Ok(call.wrote(&value, &file).warn(warnings))
+}

@@ -1,0 +1,151 @@
+//! Coordinates a workflow in the foreground: prints its progress and handles Ctrl-C.
+//!
+//! What must hold:
+//! - The first Ctrl-C ends the coordinator. The agents continue.
+//! - A second Ctrl-C within three seconds cancels the workflow, and its agents are stopped.
+//! - A closed standard output does not stop the workflow.
+//! - The exit code is 6 if the workflow failed or waits for a person, and 130 after Ctrl-C.
+
+use jit_engine::api::workflows::WorkflowReply;
+use jit_engine::api::workflows::WorkflowRequest;
+use std::time::{Duration, Instant};
+
+use jit_core::model::ids::WorkflowId;
+use jit_core::model::refusal::Code;
+use jit_engine::api::Reply;
+use jit_engine::context::Context;
+use jit_engine::coordinator::{Coordinator, Told, Watcher};
+use jit_os::interrupt;
+use jit_store::Outcome;
+
+use crate::exit::{CHECK_FAILED, INTERRUPTED};
+use crate::invocation::{Invocation, Output, invalid};
+use crate::render::{self, clean_line};
+use crate::reply_text::text;
+
+/// A second Ctrl-C within this time stops the agents.
+const SECOND: Duration = Duration::from_secs(3);
+
+/// Time between two checks for the second Ctrl-C.
+const LOOK: Duration = Duration::from_millis(50);
+
+struct Screen<'a> {
+    call: &'a Invocation,
+    id: WorkflowId,
+    begun: Instant,
+    seen: u32,
+    /// Time of the first Ctrl-C.
+    asked: Option<Instant>,
+}
+
+impl Screen<'_> {
+    /// Waits for a second Ctrl-C, after the coordinator has ended. Returns whether it came in time.
+    fn is_asked_again(&mut self) -> bool {
+        let Some(at) = self.asked else { return false };
+        while at.elapsed() < SECOND {
+            if interrupt::counted() > self.seen {
+                return true;
+            }
+            std::thread::sleep(LOOK);
+        }
+        false
+    }
+}
+
+impl Watcher for Screen<'_> {
+    fn told(&mut self, told: &Told) {
+        if self.call.quiet() {
+            return;
+        }
+        let (unit, text) = match told {
+            Told::Unit { unit, text } => (Some(unit.as_str()), text),
+            Told::All(text) => (None, text),
+            Told::Warning(text) => {
+                render::say(&format!("warning: {}", render::clean(text)));
+                return;
+            }
+        };
+        let secs = self.begun.elapsed().as_secs_f64();
+        let line = format!("{secs:>7.1}s  {:<20}  {}", unit.unwrap_or("-"), clean_line(text));
+        if self.call.json() {
+            // With --json, standard output is for the one answer at the end.
+            render::say(&line);
+            return;
+        }
+        // A closed standard output does not stop the workflow.
+        let _ = render::print(&format!("{line}\n"));
+    }
+
+    fn go_on(&mut self) -> bool {
+        let count = interrupt::counted();
+        if count > self.seen && self.asked.is_none() {
+            self.seen = self.seen.saturating_add(1);
+            self.asked = Some(Instant::now());
+            render::say(&format!(
+                "The agents go on. Come back with `jit workflow resume {0}`, end it with `jit workflow cancel {0}`; Ctrl-C \
+                 again within 3 seconds stops them now.",
+                self.id
+            ));
+        }
+        self.asked.is_none()
+    }
+
+    fn hurry(&mut self) -> bool {
+        interrupt::counted() > self.seen
+    }
+}
+
+/// Coordinates the workflow until it is over, waits for a person, or is interrupted by Ctrl-C.
+pub fn lead(id: &WorkflowId, call: &Invocation, cx: &Context) -> Outcome<Output> {
+    interrupt::count().map_err(invalid)?;
+    let mut options = call.options()?;
+    // The coordinator's threads act as the same agent in the same folder. A request id belongs to one command only.
+    options.request = None;
+    options.dir = Some(cx.place.start.clone());
+    options.agent = Some(cx.actor.agent_id.to_string());
+    let coordinator = Coordinator::of(cx, options.clone(), id)?;
+    let mut screen = Screen {
+        call,
+        id: id.clone(),
+        begun: Instant::now(),
+        seen: interrupt::counted(),
+        asked: None,
+    };
+    let mut workflow = coordinator.run(&mut screen)?;
+    if !workflow.is_over() && screen.is_asked_again() {
+        render::say("stopping the agents; their work is kept");
+        jit_engine::workflows::service::ask_to_cancel(cx, Some(id.as_str()))?;
+        // Ctrl-C is counted anew. It can end this coordinator too, but the request to cancel stays in the log.
+        (screen.seen, screen.asked) = (interrupt::counted(), None);
+        workflow = match Coordinator::of(cx, options, id) {
+            Ok(coordinator) => coordinator.run(&mut screen)?,
+            // Another coordinator has taken over the workflow, and ends it.
+            Err(refusal) if refusal.code == Code::Held => {
+                jit_engine::plans::lookup::find_workflow(cx, Some(id.as_str()))?
+            }
+            Err(refusal) => return Err(refusal),
+        };
+    }
+    let answer = jit_engine::handle::handle(
+        cx,
+        WorkflowRequest::Status {
+            workflow: Some(workflow.id.to_string()),
+        },
+    )?;
+    let failed = match &answer.reply {
+        Reply::Workflows(WorkflowReply::Workflow(view)) => {
+            view.workflow.is_over()
+                && view.workflow.status != jit_core::model::workflow::WorkflowOutcome::Completed
+        }
+        _ => false,
+    };
+    let shown = call.show(&answer.reply.value(), |style| text(&answer.reply, "", style));
+    let shown = shown.warn(answer.warnings);
+    Ok(match (failed, workflow.is_over()) {
+        (true, _) => shown.exit(CHECK_FAILED),
+        (false, true) => shown,
+        (false, false) if interrupt::counted() > 0 => shown.exit(INTERRUPTED),
+        // The remaining units wait for a person.
+        (false, false) => shown.exit(CHECK_FAILED),
+    })
+}
