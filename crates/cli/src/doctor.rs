@@ -2,37 +2,49 @@
 //!
 //! What must hold: the exit code is 6 if a check fails. A warning alone exits with 0.
 
-use jit_engine::doctor::{Status, examine};
+use jit_engine::api::Reply;
+use jit_engine::api::doctor::{CheckStatus, Checks, DoctorReply, DoctorRequest};
 use jit_store::Outcome;
-use serde_json::json;
 
-use crate::invocation::{Invocation, Output};
-use crate::render::clean_line;
+use crate::exit::CHECK_FAILED;
+use crate::invocation::{Invocation, Output, unexpected};
+use crate::render::{Style, clean_line};
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {}
 
 pub fn run(_: Flags, call: &Invocation) -> Outcome<Output> {
-    let checks = examine(&call.options()?);
-    let failed = checks.iter().any(|check| check.status == Status::Fail);
-    let shown = call.show(&json!({ "ok": !failed, "checks": checks }), |style| {
-        let mut text = String::new();
-        for check in &checks {
-            let mark = match check.status {
-                Status::Ok => style.good("✓"),
-                Status::Warn => style.bold("!"),
-                Status::Fail => style.bad("✗"),
-            };
-            text.push_str(&format!(
-                "{mark} {:<13} {}\n",
-                check.name,
-                clean_line(&check.message)
-            ));
-            if let Some(help) = &check.help {
-                text.push_str(&format!("    {}\n", clean_line(help)));
-            }
+    let answer = call.send(DoctorRequest::Check)?;
+    let Reply::Doctor(DoctorReply::Checks(checks)) = &answer.reply else {
+        return Err(unexpected());
+    };
+    let shown = call.show(checks, |style| checks_text(checks, style));
+    Ok(shown.exit(if checks.ok { 0 } else { CHECK_FAILED }))
+}
+
+/// Text of a reply about checks.
+pub fn text(reply: &DoctorReply, style: Style) -> String {
+    match reply {
+        DoctorReply::Checks(checks) => checks_text(checks, style),
+    }
+}
+
+fn checks_text(checks: &Checks, style: Style) -> String {
+    let mut text = String::new();
+    for check in &checks.checks {
+        let mark = match check.status {
+            CheckStatus::Ok => style.good("✓"),
+            CheckStatus::Warn => style.bold("!"),
+            CheckStatus::Fail => style.bad("✗"),
+        };
+        text.push_str(&format!(
+            "{mark} {:<13} {}\n",
+            check.name,
+            clean_line(&check.message)
+        ));
+        if let Some(help) = &check.help {
+            text.push_str(&format!("    {}\n", clean_line(help)));
         }
-        text
-    });
-    Ok(shown.exit(if failed { 6 } else { 0 }))
+    }
+    text
 }

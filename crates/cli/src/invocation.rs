@@ -279,11 +279,15 @@ impl Invocation {
         })
     }
 
+    /// Sends a request to the engine.
+    pub fn send(&self, request: impl Into<Request>) -> Outcome<Answer> {
+        jit_engine::handle::ask(&self.options()?, request)
+    }
+
     /// Sends a request to the engine and shows the reply.
     pub fn ask(&self, request: impl Into<Request>) -> Outcome<Output> {
         let request = request.into();
-        let facts = request.facts();
-        let writes = facts.writes;
+        let writes = request.facts().writes;
         let done = match request {
             Request::Claims(ClaimRequest::Renew { .. }) => "Renewed:",
             Request::Claims(ClaimRequest::Transfer { .. }) => "Handed over:",
@@ -293,9 +297,8 @@ impl Invocation {
             single_threaded: true,
             ..self.options()?
         };
-        let cx = jit_engine::opening::open(&options, facts.need())?;
         jit_os::memory::use_large_pages();
-        let (Answer { reply, warnings }, shown) = jit_engine::handle::handle_and(&cx, request, |reply| {
+        let (Answer { reply, warnings }, shown) = jit_engine::handle::ask_and(&options, request, |reply| {
             self.show(&reply.value(), |style| match writes && self.quiet() {
                 true => ids(reply),
                 false => text(reply, done, style),
@@ -339,4 +342,9 @@ pub fn duration(text: &str) -> Result<u64, String> {
 
 pub fn invalid(why: impl ToString) -> Box<Refusal> {
     Box::new(Refusal::new(Code::Invalid, why.to_string()))
+}
+
+/// The engine answered a request with a reply of another kind.
+pub fn unexpected() -> Box<Refusal> {
+    Box::new(Refusal::bug("another kind of reply from the engine"))
 }

@@ -2,9 +2,13 @@
 
 use jit_engine::api::Reply;
 use jit_engine::api::hooks::HookReply;
+use jit_engine::api::setup::SetupReply;
 
 use crate::render::Style;
-use crate::{claim, gate, issue, lock, notify, rescue, session, status, trust, verify, workflow, worktree};
+use crate::{
+    claim, config, doctor, gate, issue, lock, notify, rescue, session, status, trust, verify, whoami,
+    workflow, worktree,
+};
 
 /// Returns a reply as text for people. `done` is the first word about a lease that was granted.
 pub fn text(reply: &Reply, done: &str, style: Style) -> String {
@@ -23,6 +27,9 @@ pub fn text(reply: &Reply, done: &str, style: Style) -> String {
         Reply::FileLocks(reply) => lock::text::text(reply, style),
         Reply::Hooks(HookReply::Verified(verified)) => verify::text(verified, style),
         Reply::Notify(reply) => notify::text::text(reply, style),
+        Reply::Setup(SetupReply::Caller(caller)) => whoami::text(caller, style),
+        Reply::Config(reply) => config::text::text(reply),
+        Reply::Doctor(reply) => doctor::text(reply, style),
     }
 }
 
@@ -38,9 +45,14 @@ pub fn ids(reply: &Reply) -> String {
         Reply::Rescue(reply) => rescue::text::ids(reply),
         Reply::Sessions(reply) => session::text::ids(reply),
         Reply::FileLocks(reply) => lock::text::ids(reply),
-        Reply::Gates(_) | Reply::Trust(_) | Reply::Overview(_) | Reply::Hooks(_) | Reply::Notify(_) => {
-            Vec::new()
-        }
+        Reply::Gates(_)
+        | Reply::Trust(_)
+        | Reply::Overview(_)
+        | Reply::Hooks(_)
+        | Reply::Notify(_)
+        | Reply::Setup(_)
+        | Reply::Config(_)
+        | Reply::Doctor(_) => Vec::new(),
     };
     ids.iter().map(|id| format!("{id}\n")).collect()
 }

@@ -18,7 +18,7 @@ use jit_engine::plans;
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
-use crate::invocation::{Invocation, Output, invalid};
+use crate::invocation::{Invocation, Output, unexpected};
 use crate::render;
 use crate::workflow::follow;
 use crate::worktree::dispatch::{self, RunFlags};
@@ -76,7 +76,7 @@ fn plan(flags: &mut Flags, cx: &Context) -> Outcome<Plan> {
                 },
             )?;
             let Reply::Issues(IssueReply::Issues(Issues { issues })) = ready.reply else {
-                return Err(invalid("the engine answered something else"));
+                return Err(unexpected());
             };
             if issues.is_empty() {
                 return Err(Box::new(

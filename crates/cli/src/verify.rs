@@ -2,17 +2,14 @@
 //!
 //! What must hold: the exit code is 6 for a violated commit, and with `--require` also for an unknown one.
 
-use jit_core::model::refusal::Code;
 use jit_engine::api::Reply;
 use jit_engine::api::hooks::HookReply;
 use jit_engine::api::hooks::HookRequest;
 use jit_engine::api::verify::{Judged, Verdict, Verified};
-use jit_engine::context::Surroundings;
-use jit_engine::hooks;
-use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
-use crate::invocation::{Invocation, Output};
+use crate::exit::CHECK_FAILED;
+use crate::invocation::{Invocation, Output, unexpected};
 use crate::render::{Style, clean_line, table};
 
 #[derive(Debug, clap::Args)]
@@ -33,28 +30,15 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
-    let options = call.options()?;
-    let found = Surroundings::find(&options)?;
-    let place = found.place.clone();
-    let mut warnings = Vec::new();
-    let verified = match jit_engine::opening::within(found, &options, Need::Read) {
-        Ok(cx) => {
-            let answer = jit_engine::handle::handle(&cx, HookRequest::Verify { range: flags.range })?;
-            warnings = answer.warnings;
-            match answer.reply {
-                Reply::Hooks(HookReply::Verified(verified)) => verified,
-                _ => Verified { commits: Vec::new() },
-            }
-        }
-        // Without jit there is no log, so every commit is reported as unknown.
-        Err(refusal) if refusal.code == Code::NotInitialized => {
-            hooks::git::verify(&place, None, &flags.range)?
-        }
-        Err(refusal) => return Err(refusal),
+    let answer = call.send(HookRequest::Verify { range: flags.range })?;
+    let Reply::Hooks(HookReply::Verified(verified)) = &answer.reply else {
+        return Err(unexpected());
     };
     let failed = verified.any(Verdict::Violated) || flags.require && verified.any(Verdict::Unknown);
-    let shown = call.show(&verified, |style| text(&verified, style));
-    Ok(shown.warn(warnings).exit(if failed { 6 } else { 0 }))
+    let shown = call.show(verified, |style| text(verified, style));
+    Ok(shown
+        .warn(answer.warnings)
+        .exit(if failed { CHECK_FAILED } else { 0 }))
 }
 
 pub fn text(verified: &Verified, style: Style) -> String {

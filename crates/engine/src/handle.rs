@@ -11,7 +11,29 @@ use jit_core::model::refusal::Code;
 use jit_store::Outcome;
 
 use crate::api::{Answer, Reply, Request};
-use crate::context::Context;
+use crate::context::{Context, Options};
+
+/// Opens what a request needs, and carries it out.
+pub fn ask(options: &Options, request: impl Into<Request>) -> Outcome<Answer> {
+    ask_and(options, request.into(), |_| ()).map(|(answer, ())| answer)
+}
+
+/// Does the same, and also returns the result of `show`, which may run while other threads still check the tree.
+pub fn ask_and<T>(options: &Options, request: Request, show: impl Fn(&Reply) -> T) -> Outcome<(Answer, T)> {
+    let answer = match request {
+        // These nouns also work without a log, or with a damaged one: they open what there is.
+        Request::Setup(request) => crate::init::handle(options, request),
+        Request::Config(request) => crate::settings::handle(options, request),
+        Request::Hooks(request) => crate::hooks::handle(options, request),
+        Request::Doctor(request) => crate::doctor::handle(options, request),
+        request => {
+            let cx = crate::opening::open(options, request.facts().need())?;
+            return handle_and(&cx, request, show);
+        }
+    }?;
+    let shown = show(&answer.reply);
+    Ok((answer, shown))
+}
 
 /// Carries out a request, after importing the changes that git or an editor made in this tree.
 pub fn handle(cx: &Context, request: impl Into<Request>) -> Outcome<Answer> {
@@ -70,7 +92,9 @@ fn dispatch(cx: &Context, request: Request) -> Outcome<Answer> {
         Request::Rescue(request) => crate::worktrees::cleanup::rescue(cx, request),
         Request::Sessions(request) => crate::sessions::handle(cx, request),
         Request::FileLocks(request) => crate::file_locks::handle(cx, request),
-        Request::Hooks(request) => crate::hooks::handle(cx, request),
         Request::Notify(request) => crate::notify::handle(cx, request),
+        request @ (Request::Setup(_) | Request::Config(_) | Request::Hooks(_) | Request::Doctor(_)) => {
+            ask(&cx.options, request)
+        }
     }
 }

@@ -31,6 +31,7 @@ pub mod plans;
 pub mod refusals;
 pub mod replica;
 pub mod sessions;
+pub mod settings;
 pub mod trust;
 pub mod units;
 pub mod wiring;

@@ -72,6 +72,7 @@ pub fn within(surroundings: Surroundings, options: &Options, need: Need) -> Outc
     };
     let request = options.request.clone();
     let mut cx = Context {
+        options: options.clone(),
         place,
         config,
         whoami,

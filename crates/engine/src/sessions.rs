@@ -92,7 +92,7 @@ pub(crate) fn start_session(cx: &Context, asked: &StartSession) -> Outcome<Answe
     };
     let done = crate::write_path::transact(cx, &Command::StartSession(Box::new(started)))?;
     let Decided::Session(session) = &done.reply else {
-        return Err(refuse(Code::Io, "the log has no answer to that request"));
+        return Err(Box::new(Refusal::bug("a session in the reply of the log")));
     };
     let session = (**session).clone();
     let io = |e: io::Error| refuse(Code::Io, e);

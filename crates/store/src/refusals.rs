@@ -38,7 +38,7 @@ pub fn refuse_long_line(len: usize) -> Result<(), Box<Refusal>> {
 
 /// A request was carried out, but its events do not add up to a reply.
 pub fn no_reply() -> Box<Refusal> {
-    Box::new(Refusal::new(Code::Io, "the log has no answer to that request"))
+    Box::new(Refusal::bug("events that add up to a reply"))
 }
 
 pub fn clock_unreadable(e: &io::Error) -> Box<Refusal> {

@@ -1,11 +1,11 @@
 //! `jit config show`: prints every setting, and with `--origin` the place it comes from.
 
-use jit_engine::context::Surroundings;
+use jit_engine::api::Reply;
+use jit_engine::api::config::{ConfigReply, ConfigRequest, Settings};
 use jit_store::Outcome;
-use serde_json::json;
 
-use crate::invocation::{Invocation, Output};
-use crate::render::{clean_line, table};
+use super::text::settings_text;
+use crate::invocation::{Invocation, Output, unexpected};
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
@@ -15,27 +15,10 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
-    let found = Surroundings::find(&call.options()?)?;
-    let settings: Vec<_> = found
-        .config
-        .show()
-        .map(|(key, setting)| {
-            json!({ "key": key, "value": super::value(&setting.value), "origin": setting.origin.to_string() })
-        })
-        .collect();
-    let shown = call.show(&json!({ "settings": settings }), |_| {
-        let rows: Vec<Vec<String>> = found
-            .config
-            .show()
-            .map(|(key, setting)| {
-                let mut row = vec![format!("{key} = {}", clean_line(&setting.value.to_string()))];
-                if flags.origin {
-                    row.push(format!("# {}", clean_line(&setting.origin.to_string())));
-                }
-                row
-            })
-            .collect();
-        table(&rows)
-    });
-    Ok(shown.warn(found.whoami.warnings))
+    let answer = call.send(ConfigRequest::Show)?;
+    let Reply::Config(ConfigReply::Settings(Settings { settings })) = &answer.reply else {
+        return Err(unexpected());
+    };
+    let shown = call.show(&answer.reply.value(), |_| settings_text(settings, flags.origin));
+    Ok(shown.warn(answer.warnings))
 }

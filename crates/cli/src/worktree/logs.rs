@@ -18,7 +18,7 @@ use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
 use crate::exit::{BROKEN_PIPE, CHECK_FAILED};
-use crate::invocation::{Invocation, Output, invalid};
+use crate::invocation::{Invocation, Output, invalid, unexpected};
 use crate::render::{self, clean_line};
 use crate::reply_text::text;
 
@@ -51,7 +51,7 @@ fn unit(cx: &Context, named: Option<&str>) -> Outcome<Unit> {
     };
     match jit_engine::handle::handle(cx, settle)?.reply {
         Reply::Units(UnitReply::Unit(view)) => Ok(view.unit),
-        _ => Err(invalid("the engine answered something else")),
+        _ => Err(unexpected()),
     }
 }
 

@@ -14,7 +14,7 @@ use jit_engine::api::{Answer, Reply, Request};
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
-use crate::invocation::{Invocation, Output, invalid};
+use crate::invocation::{Invocation, Output, unexpected};
 use crate::render::{Style, clean, clean_line, clean_path, table};
 use crate::reply_text::text;
 use crate::trust;
@@ -88,7 +88,7 @@ pub fn show(request: impl Into<Request>, call: &Invocation) -> Outcome<Output> {
         other => other,
     }?;
     let Reply::Landing(LandingReply::Report(report)) = &reply else {
-        return Err(invalid("the engine answered something else"));
+        return Err(unexpected());
     };
     let good = report.units.iter().all(|one| one.verdict.is_good());
     let units: Vec<&str> = report.units.iter().map(|one| one.unit.as_str()).collect();

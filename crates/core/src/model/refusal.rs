@@ -64,6 +64,8 @@ pub enum Code {
     Config,
     /// The operating system said no.
     Io,
+    /// A mistake in this program.
+    Bug,
 }
 
 impl Code {
@@ -97,6 +99,7 @@ impl Code {
         Self::Uncommitted,
         Self::Config,
         Self::Io,
+        Self::Bug,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -130,12 +133,13 @@ impl Code {
             Self::Uncommitted => "uncommitted",
             Self::Config => "config",
             Self::Io => "io",
+            Self::Bug => "bug",
         }
     }
 
     pub fn exit(self) -> u8 {
         match self {
-            Self::Io | Self::Damaged | Self::Newer => 1,
+            Self::Io | Self::Damaged | Self::Newer | Self::Bug => 1,
             Self::Ambiguous
             | Self::Invalid
             | Self::Usage
@@ -201,6 +205,12 @@ impl Refusal {
             help: Vec::new(),
             details: Details::None,
         }
+    }
+
+    /// The refusal after a mistake in this program.
+    pub fn bug(expected: &str) -> Self {
+        Self::new(Code::Bug, format!("BUG: expected {expected}"))
+            .help("report this with the command and its output")
     }
 
     #[must_use]

@@ -16,8 +16,6 @@ pub struct Facts {
     pub tree: TreeScope,
     /// Whether it depends on leases: lock files of other programs are imported first.
     pub leases: bool,
-    /// What is opened for it.
-    pub opens: Opens,
 }
 
 /// The part of the tree that a request needs to have checked.
@@ -33,22 +31,12 @@ pub enum TreeScope {
     Texts,
 }
 
-/// What a request works on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Opens {
-    /// The log and everything around it.
-    Store,
-    /// Place, settings and identity. It works without a log, or opens it by itself where there is one.
-    Settings,
-}
-
 /// A request that only reads.
 pub(crate) fn reads(tree: TreeScope) -> Facts {
     Facts {
         writes: false,
         tree,
         leases: false,
-        opens: Opens::Store,
     }
 }
 
@@ -57,14 +45,6 @@ pub(crate) fn writes(tree: TreeScope) -> Facts {
     Facts {
         writes: true,
         ..reads(tree)
-    }
-}
-
-/// A request that works without a log, too.
-pub(crate) fn without_log() -> Facts {
-    Facts {
-        opens: Opens::Settings,
-        ..reads(TreeScope::Nothing)
     }
 }
 

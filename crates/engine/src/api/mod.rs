@@ -6,6 +6,8 @@
 
 pub mod attempts;
 pub mod claims;
+pub mod config;
+pub mod doctor;
 pub mod facts;
 pub mod file_locks;
 pub mod gates;
@@ -19,6 +21,7 @@ pub mod overview;
 pub mod path;
 pub mod rescue;
 pub mod sessions;
+pub mod setup;
 pub mod trust;
 pub mod units;
 pub mod verify;
@@ -29,6 +32,8 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use attempts::{AttemptReply, AttemptRequest};
 use claims::{ClaimReply, ClaimRequest};
+use config::{ConfigReply, ConfigRequest};
+use doctor::{DoctorReply, DoctorRequest};
 use facts::Facts;
 use file_locks::{FileLockReply, FileLockRequest};
 use gates::{GateReply, GateRequest};
@@ -39,6 +44,7 @@ use notify::{NotifyReply, NotifyRequest};
 use overview::{OverviewReply, OverviewRequest};
 use rescue::{RescueReply, RescueRequest};
 use sessions::{SessionReply, SessionRequest};
+use setup::{SetupReply, SetupRequest};
 use trust::{TrustReply, TrustRequest};
 use units::{UnitReply, UnitRequest};
 use workflows::{WorkflowReply, WorkflowRequest};
@@ -108,6 +114,9 @@ nouns! {
     FileLocks(FileLockRequest, FileLockReply),
     Hooks(HookRequest, HookReply),
     Notify(NotifyRequest, NotifyReply),
+    Setup(SetupRequest, SetupReply),
+    Config(ConfigRequest, ConfigReply),
+    Doctor(DoctorRequest, DoctorReply),
 }
 
 /// A reply without the names of its noun and variant.

@@ -76,7 +76,7 @@ pub(crate) fn unpark(cx: &Context, account: AccountId) -> Outcome<Answer> {
             cx,
             Reply::Attempts(AttemptReply::Account(account)),
         )),
-        _ => Err(refuse(Code::Io, "the log has no answer to that")),
+        _ => Err(Box::new(Refusal::bug("an account in the reply of the log"))),
     }
 }
 

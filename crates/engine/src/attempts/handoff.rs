@@ -661,7 +661,7 @@ fn hand_to_kind(cx: &Context, unit: &Unit, ask: &HandAsk, to: String) -> Outcome
     };
     let Decided::Unit(unit) = crate::write_path::transact_as(cx, None, &command, Kept::default())?.reply
     else {
-        return Err(refuse(Code::Io, "the log has no answer to that"));
+        return Err(Box::new(Refusal::bug("a handoff in the reply of the log")));
     };
     crate::attempts::dispatch::begin_attempt(cx, id, job.attempt)?;
     handed(cx, &now, to, Some(path), text, Some(*unit))

@@ -50,6 +50,8 @@ pub struct Surroundings {
 
 #[derive(Debug)]
 pub struct Context {
+    /// The options it was opened with.
+    pub options: Options,
     pub place: Place,
     pub config: Config,
     pub whoami: Whoami,
@@ -167,6 +169,16 @@ pub(crate) fn log_file(cx: &Context, below: &Path) -> std::io::Result<std::fs::F
         _ => {}
     }
     file::create_like_parent(&path)
+}
+
+impl Surroundings {
+    /// Makes an answer that does not depend on the log.
+    pub(crate) fn answer(self, reply: impl Into<Reply>) -> Answer {
+        Answer {
+            reply: reply.into(),
+            warnings: self.whoami.warnings,
+        }
+    }
 }
 
 /// Makes an answer that does not depend on the log.

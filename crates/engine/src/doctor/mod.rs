@@ -11,8 +11,9 @@ use jit_git::{Git, Place};
 use jit_os::clock;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
-use serde::Serialize;
 
+use crate::api::Answer;
+use crate::api::doctor::{Check, CheckStatus as Status, Checks, DoctorReply, DoctorRequest};
 use crate::context::{Context, Options, Surroundings, control_mode};
 use crate::duration::format_secs;
 use crate::heartbeats as heartbeat;
@@ -22,21 +23,18 @@ use crate::init::Driver;
 use crate::worktree_identity::identity;
 use crate::worktree_identity::identity::Need;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Status {
-    Ok,
-    /// Works, but should be reported.
-    Warn,
-    Fail,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Check {
-    pub name: &'static str,
-    pub status: Status,
-    pub message: String,
-    pub help: Option<String>,
+/// Carries out a request about checks.
+pub(crate) fn handle(options: &Options, request: DoctorRequest) -> Outcome<Answer> {
+    match request {
+        DoctorRequest::Check => {
+            let checks = examine(options);
+            let ok = !checks.iter().any(|check| check.status == Status::Fail);
+            Ok(Answer {
+                reply: DoctorReply::Checks(Checks { ok, checks }).into(),
+                warnings: Vec::new(),
+            })
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -46,7 +44,7 @@ impl Findings {
     fn add(&mut self, name: &'static str, status: Status, message: impl ToString, help: Option<&str>) {
         let help = help.map(str::to_owned);
         self.0.push(Check {
-            name,
+            name: name.into(),
             status,
             message: message.to_string(),
             help,

@@ -523,7 +523,7 @@ pub(crate) fn judge(
     }
     match answer.reply {
         Reply::Gates(GateReply::Judged(judged)) => Ok(judged),
-        _ => Err(refuse(Code::Io, "the log has no answer to that")),
+        _ => Err(Box::new(Refusal::bug("a gate in the reply of the log"))),
     }
 }
 

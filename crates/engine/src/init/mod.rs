@@ -1,6 +1,9 @@
 //! `jit init`: creates everything that a repository needs, reports each step, and leaves existing files alone.
 pub mod uninstall;
 
+use crate::api::Answer;
+use crate::api::setup::{Caller, SetupReply, SetupRequest};
+use crate::refusals::refuse;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -16,7 +19,7 @@ use jit_os::clock::SystemClock;
 use jit_os::{file, io_refusal};
 use jit_store::{OpenOptions, Outcome};
 
-use crate::context::{Surroundings, control_mode, ensure_control_dir};
+use crate::context::{Options, Surroundings, control_mode, ensure_control_dir};
 use crate::file_locks::service::LOCKS;
 use crate::sessions::SESSIONS;
 use crate::units::folders::FOLDERS;
@@ -523,6 +526,42 @@ pub fn merge_driver(common: &Path) -> Driver {
         Ok(line) if !line.is_empty() => Driver::Other(line),
         _ => Driver::Missing,
     }
+}
+
+/// Carries out a request about the set-up, the place or the caller.
+pub(crate) fn handle(options: &Options, request: SetupRequest) -> Outcome<Answer> {
+    match request {
+        SetupRequest::Whoami => whoami(options),
+    }
+}
+
+fn whoami(options: &Options) -> Outcome<Answer> {
+    let found = Surroundings::find(options)?;
+    let (worktree_id, notices) = match found.place.worktree_root {
+        Some(_) => {
+            let (found, notices) = identity::load_or_create(&found.place, jiff::Timestamp::now(), Need::Read)
+                .map_err(|e| refuse(Code::Invalid, e))?;
+            (Some(found.worktree_id), notices)
+        }
+        None => (None, Vec::new()),
+    };
+    let branch = found.place.branch().map_err(|e| refuse(Code::Invalid, e))?;
+    let whoami = &found.whoami;
+    let caller = Caller {
+        agent_id: whoami.agent_id.clone(),
+        kind: whoami.agent_id.kind().to_owned(),
+        source: whoami.source.to_string(),
+        detected_agent: whoami.detected_agent.as_ref().map(|agent| agent.name.to_owned()),
+        detected_by: whoami
+            .detected_agent
+            .as_ref()
+            .map(|agent| agent.variable.to_owned()),
+        worktree_id,
+        branch,
+    };
+    let mut answer = found.answer(SetupReply::Caller(caller));
+    answer.warnings.extend(notices.iter().map(ToString::to_string));
+    Ok(answer)
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub(crate) fn workflow_folder(cx: &Context, id: &WorkflowId) -> PathBuf {
 pub(crate) fn about_workflow(cx: &Context, command: &Command) -> Outcome<Workflow> {
     match crate::write_path::transact_as(cx, None, command, Kept::default())?.reply {
         Decided::Workflow(workflow) => Ok(*workflow),
-        _ => Err(refuse(Code::Io, "the log has no answer to that")),
+        _ => Err(Box::new(Refusal::bug("a workflow in the reply of the log"))),
     }
 }
 

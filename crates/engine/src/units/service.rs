@@ -155,7 +155,7 @@ pub(crate) fn advance(cx: &Context, id: &UnitId, input: UnitInput, facts: Facts)
     let done = crate::write_path::transact_as(cx, None, &command, Kept::default())?;
     match done.reply {
         Decided::Unit(unit) => Ok(*unit),
-        _ => Err(refuse(Code::Io, "the log has no answer to that")),
+        _ => Err(Box::new(Refusal::bug("a unit in the reply of the log"))),
     }
 }
 

@@ -100,7 +100,7 @@ pub(crate) fn make_unit(cx: &Context, asked: &CreateUnit, issue: Option<&Issue>)
     let steps = trusted_steps(cx)?;
     let done = crate::write_path::transact(cx, &Command::CreateUnit(Box::new(new)))?;
     let Decided::Unit(unit) = done.reply else {
-        return Err(refuse(Code::Io, "the log has no answer to that request"));
+        return Err(Box::new(Refusal::bug("a unit in the reply of the log")));
     };
     make_ready(cx, *unit, &steps)
 }

@@ -1,0 +1,37 @@
+//! Text of settings.
+
+use jit_engine::api::config::{ConfigReply, SettingView, Settings};
+
+use crate::render::{clean_line, table};
+
+/// Text of a reply about settings.
+pub fn text(reply: &ConfigReply) -> String {
+    match reply {
+        ConfigReply::Settings(Settings { settings }) => settings_text(settings, false),
+        ConfigReply::Setting(setting) => match setting.value.as_str() {
+            Some(word) => format!("{word}\n"),
+            None => format!("{}\n", setting.value),
+        },
+        ConfigReply::Changed(setting) => format!(
+            "{} = {} in {}\n",
+            setting.key,
+            clean_line(&setting.text),
+            clean_line(&setting.file)
+        ),
+    }
+}
+
+/// Text of all settings, with their origins if wanted.
+pub fn settings_text(settings: &[SettingView], origins: bool) -> String {
+    let rows: Vec<Vec<String>> = settings
+        .iter()
+        .map(|setting| {
+            let mut row = vec![format!("{} = {}", setting.key, clean_line(&setting.text))];
+            if origins {
+                row.push(format!("# {}", clean_line(&setting.origin)));
+            }
+            row
+        })
+        .collect();
+    table(&rows)
+}
