@@ -185,7 +185,7 @@ impl Invocation {
         let options = self.options()?;
         match (
             jit_engine::opening::open(&options, need),
-            jit_engine::worktrees::removed_worktree::lost(),
+            jit_engine::worktrees::removed_worktree::removed_worktree(),
         ) {
             (Err(_), Some(lost)) => {
                 let cx = jit_engine::opening::open(

@@ -61,7 +61,7 @@ const BLIND: u32 = 60;
 
 /// A message to the watcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum Progress {
     /// A step for a unit was done, or its state changed.
     Unit {
         unit: UnitId,
@@ -74,7 +74,7 @@ pub enum Told {
 
 /// The caller that watches the coordinator, and may end it.
 pub trait Watcher {
-    fn told(&mut self, told: &Told);
+    fn progress(&mut self, told: &Progress);
 
     /// Called at every snapshot. `false` ends the coordinator; agents keep running.
     fn go_on(&mut self) -> bool;
@@ -96,7 +96,7 @@ struct Done {
 /// The result of a step.
 #[derive(Default)]
 struct Came {
-    told: Vec<Told>,
+    told: Vec<Progress>,
     /// Units for which the step was refused.
     refused: Vec<(UnitId, Refusal)>,
 }
@@ -291,7 +291,7 @@ impl<'a> Coordinator<'a> {
             return;
         }
         if let Err(refusal) = crate::workflows::service::lead_workflow(self.cx, &self.id, false) {
-            watcher.told(&Told::Warning(refusal.message));
+            watcher.progress(&Progress::Warning(refusal.message));
         }
         self.renewed = Instant::now();
     }
@@ -308,7 +308,7 @@ impl<'a> Coordinator<'a> {
                 && let Some(unit) = &member.unit
                 && let Err(refusal) = crate::attempts::dispatch::keep_claim(self.cx, unit)
             {
-                watcher.told(&Told::Warning(format!("{}: {}", unit.id, refusal.message)));
+                watcher.progress(&Progress::Warning(format!("{}: {}", unit.id, refusal.message)));
             }
         }
     }
@@ -333,7 +333,7 @@ impl<'a> Coordinator<'a> {
             }
             Err(refusal) if matches!(refusal.code, Code::Busy | Code::Io) && self.blind < BLIND => {
                 if self.blind == 0 {
-                    watcher.told(&Told::Warning(refusal.message));
+                    watcher.progress(&Progress::Warning(refusal.message));
                 }
                 self.blind += 1;
                 Ok(None)
@@ -352,7 +352,7 @@ impl<'a> Coordinator<'a> {
         match done.outcome {
             Ok(came) => {
                 for one in &came.told {
-                    watcher.told(one);
+                    watcher.progress(one);
                 }
                 let fine = |unit: &&UnitId| came.refused.iter().all(|(refused, _)| refused != *unit);
                 let fine: Vec<UnitId> = done.units.iter().filter(fine).cloned().collect();
@@ -388,7 +388,7 @@ impl<'a> Coordinator<'a> {
             let of_unit = self.troubles.entry(unit.clone()).or_default();
             let before = of_unit.get(&task);
             if before.is_none_or(|before| before.why != refusal.message) {
-                watcher.told(&Told::Unit {
+                watcher.progress(&Progress::Unit {
                     unit: unit.clone(),
                     text: format!("{}: {}", word(task), refusal.message),
                 });
@@ -450,7 +450,7 @@ impl<'a> Coordinator<'a> {
             | NextStep::Abandon { .. } => {
                 self.busy.extend(units.iter().cloned());
                 self.landing |= lands;
-                let work = Work {
+                let work = StepRun {
                     plan: units.first().and_then(|unit| self.unit_of_plan(unit)).cloned(),
                     target: at.workflow.target.clone(),
                     workflow: self.id.clone(),
@@ -565,7 +565,7 @@ impl<'a> Coordinator<'a> {
             notifier.tell(notice);
         }
         for trouble in notifier.troubles() {
-            watcher.told(&Told::Warning(trouble));
+            watcher.progress(&Progress::Warning(trouble));
         }
     }
 
@@ -599,7 +599,7 @@ impl<'a> Coordinator<'a> {
             notifier.tell(scene.finished(workflow));
         }
         for trouble in notifier.finish() {
-            watcher.told(&Told::Warning(trouble));
+            watcher.progress(&Progress::Warning(trouble));
         }
     }
 
@@ -612,7 +612,7 @@ impl<'a> Coordinator<'a> {
             Purse::Workflow => "this workflow",
             Purse::Day => "the day",
         };
-        watcher.told(&Told::Warning(format!(
+        watcher.progress(&Progress::Warning(format!(
             "{} % of the budget of {of} is used",
             alert.percent
         )));
@@ -628,7 +628,7 @@ impl<'a> Coordinator<'a> {
                     let next = next.map(|next| format!("; {next}")).unwrap_or_default();
                     (
                         unit.to_string(),
-                        Told::Unit {
+                        Progress::Unit {
                             unit: unit.clone(),
                             text: format!("waits for a person: {why}{next}"),
                         },
@@ -636,7 +636,7 @@ impl<'a> Coordinator<'a> {
                 }
                 Awaited::Day => {
                     let text = "the budget of the day is used up: it goes on tomorrow";
-                    (String::new(), Told::All(text.to_owned()))
+                    (String::new(), Progress::All(text.to_owned()))
                 }
                 Awaited::Parked(account) => {
                     let known = at.facts.accounts.iter().find(|known| known.id == *account);
@@ -644,17 +644,17 @@ impl<'a> Coordinator<'a> {
                     let until =
                         until.map_or_else(|| "for a while".to_owned(), |until| format!("until {until}"));
                     let text = format!("the account {account} was refused: nobody is started on it {until}");
-                    (format!("account {account}"), Told::All(text))
+                    (format!("account {account}"), Progress::All(text))
                 }
                 // Reported by `tell_collisions`, even while other units continue.
                 Awaited::Collision { .. } => continue,
                 Awaited::Agent(_) | Awaited::Again(_) | Awaited::Stagger => continue,
             };
             let text = match &told {
-                Told::Unit { text, .. } | Told::All(text) | Told::Warning(text) => text.clone(),
+                Progress::Unit { text, .. } | Progress::All(text) | Progress::Warning(text) => text.clone(),
             };
             if self.waits.get(&of) != Some(&text) {
-                watcher.told(&told);
+                watcher.progress(&told);
                 self.waits.insert(of, text);
             }
         }
@@ -671,7 +671,7 @@ impl<'a> Coordinator<'a> {
         for hit in at.look(&self.plan, limits).collisions() {
             let told = self.stopped_by.entry(hit.unit.clone()).or_default();
             if told.insert(hit.with.clone()) {
-                watcher.told(&Told::Unit {
+                watcher.progress(&Progress::Unit {
                     unit: hit.unit,
                     text: in_the_way(&hit.with, &hit.path),
                 });
@@ -690,7 +690,7 @@ impl<'a> Coordinator<'a> {
             };
             let text = in_words(unit);
             if self.known.get(&unit.id) != Some(&text) {
-                watcher.told(&Told::Unit {
+                watcher.progress(&Progress::Unit {
                     unit: unit.id.clone(),
                     text: text.clone(),
                 });
@@ -781,13 +781,13 @@ pub fn in_a_word(unit: &Unit) -> String {
 }
 
 /// The data for a step in a thread.
-struct Work {
+struct StepRun {
     pub(crate) plan: Option<PlanUnit>,
     pub(crate) target: String,
     pub(crate) workflow: WorkflowId,
 }
 
-impl Work {
+impl StepRun {
     fn perform(&self, cx: &Context, step: &NextStep, units: &[UnitId]) -> Result<Came, Box<Refusal>> {
         match step {
             NextStep::Create(id) => {
@@ -858,7 +858,7 @@ impl Work {
         });
         Ok(Came {
             refused: refused.collect(),
-            told: answer.warnings.into_iter().map(Told::Warning).collect(),
+            told: answer.warnings.into_iter().map(Progress::Warning).collect(),
         })
     }
 }

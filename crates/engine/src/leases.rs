@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::heartbeats as heartbeat;
 use crate::refusals::refuse;
 use crate::worktree_identity::identity;
-use crate::write_path::Kept;
+use crate::write_path::WriteOptions;
 
 pub(crate) fn branch_of(cx: &Context, id: &WorktreeId) -> Outcome<Option<String>> {
     let unknown = || {
@@ -68,7 +68,7 @@ pub fn renew_own(cx: &Context) -> Outcome<usize> {
     let here = || own.iter().filter(|lease| lease.held_by(&cx.actor));
     // Checked first: most heartbeats have nothing to write.
     if here().any(|lease| file_locks::can_be_kept(lease, &view.now)) {
-        let done = crate::write_path::transact_as(cx, None, &Command::KeepLocks, Kept::default())?;
+        let done = crate::write_path::transact_as(cx, None, &Command::KeepLocks, WriteOptions::default())?;
         if let Decided::Locks(kept) = &done.reply {
             renewed += kept.len();
         }
@@ -83,7 +83,7 @@ pub fn renew_own(cx: &Context) -> Outcome<usize> {
             if_half_gone: true,
         };
         // Every heartbeat is a request of its own, whatever request id the agent's environment has.
-        match crate::write_path::transact_as(cx, None, &command, Kept::default()) {
+        match crate::write_path::transact_as(cx, None, &command, WriteOptions::default()) {
             Ok(_) => renewed += 1,
             // Another agent holds it now: the agent will find out, the heartbeat need not fail.
             Err(refusal) if refusal.code == Code::NotHolder || refusal.code == Code::NotFound => {}

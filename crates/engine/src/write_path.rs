@@ -48,7 +48,7 @@ use crate::refusals::{refuse, stopped};
 
 /// Options of a write: texts, files, waiting time and identity.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Kept<'a> {
+pub(crate) struct WriteOptions<'a> {
     /// Long texts that the events refer to by digest.
     pub(crate) texts: &'a [Vec<u8>],
     /// Texts to remember once the events are in the log.
@@ -63,7 +63,7 @@ pub(crate) struct Kept<'a> {
     pub(crate) actor: Option<&'a Actor>,
 }
 
-impl Default for Kept<'_> {
+impl Default for WriteOptions<'_> {
     fn default() -> Self {
         Self {
             texts: &[],
@@ -92,7 +92,7 @@ pub(crate) fn with_log<T>(cx: &Context, act: &mut dyn FnMut() -> Outcome<T>) -> 
 }
 
 pub(crate) fn transact(cx: &Context, command: &Command) -> Outcome<Done> {
-    transact_as(cx, cx.request.as_ref(), command, Kept::default())
+    transact_as(cx, cx.request.as_ref(), command, WriteOptions::default())
 }
 
 /// Runs one command. `named` is the request id that the caller gave for exactly this command.
@@ -100,7 +100,7 @@ pub(crate) fn transact_as(
     cx: &Context,
     named: Option<&RequestId>,
     command: &Command,
-    kept: Kept<'_>,
+    options: WriteOptions<'_>,
 ) -> Outcome<Done> {
     let entropy = || random::u128().map_err(|e| refuse(Code::Io, e));
     let wall = jit_os::clock::wall_ms();
@@ -112,15 +112,18 @@ pub(crate) fn transact_as(
     let outcome = with_log(cx, &mut || {
         cx.store.transact(&mut Ask {
             command,
-            actor: kept.actor.unwrap_or(&cx.actor),
+            actor: options.actor.unwrap_or(&cx.actor),
             branch: cx.branch.clone(),
             fresh_lease: fresh_lease.clone(),
-            policy: kept.policy.unwrap_or(&cx.policy),
+            policy: options.policy.unwrap_or(&cx.policy),
             request: request.clone(),
             repeatable: named.is_some(),
-            wait: kept.aside,
-            prepare: &mut |events| cx.followers.prepare(cx, events, kept.texts),
-            publish: &mut |lines, table| cx.followers.publish(cx, lines, table, kept.met, kept.project),
+            wait: options.aside,
+            prepare: &mut |events| cx.followers.prepare(cx, events, options.texts),
+            publish: &mut |lines, table| {
+                cx.followers
+                    .publish(cx, lines, table, options.met, options.project)
+            },
         })
     });
     outcome.map_err(|mut refusal| {
@@ -267,12 +270,12 @@ pub(crate) fn carry_out_with(
     texts: Vec<Vec<u8>>,
     policy: Option<&Policy>,
 ) -> Outcome<Answer> {
-    let kept = Kept {
+    let options = WriteOptions {
         texts: &texts,
         policy,
-        ..Kept::default()
+        ..WriteOptions::default()
     };
-    let done = crate::write_path::transact_as(cx, cx.request.as_ref(), command, kept)?;
+    let done = crate::write_path::transact_as(cx, cx.request.as_ref(), command, options)?;
     Ok(crate::write_path::answer(cx, done))
 }
 

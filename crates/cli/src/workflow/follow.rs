@@ -14,7 +14,7 @@ use jit_core::model::ids::WorkflowId;
 use jit_core::model::refusal::Code;
 use jit_engine::api::Reply;
 use jit_engine::context::Context;
-use jit_engine::coordinator::{Coordinator, Told, Watcher};
+use jit_engine::coordinator::{Coordinator, Progress, Watcher};
 use jit_os::interrupt;
 use jit_store::Outcome;
 
@@ -53,14 +53,14 @@ impl Screen<'_> {
 }
 
 impl Watcher for Screen<'_> {
-    fn told(&mut self, told: &Told) {
+    fn progress(&mut self, told: &Progress) {
         if self.call.quiet() {
             return;
         }
         let (unit, text) = match told {
-            Told::Unit { unit, text } => (Some(unit.as_str()), text),
-            Told::All(text) => (None, text),
-            Told::Warning(text) => {
+            Progress::Unit { unit, text } => (Some(unit.as_str()), text),
+            Progress::All(text) => (None, text),
+            Progress::Warning(text) => {
                 render::say(&format!("warning: {}", render::clean(text)));
                 return;
             }

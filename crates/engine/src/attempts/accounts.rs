@@ -13,7 +13,7 @@ use jit_store::Outcome;
 use crate::api::{Answer, Reply};
 use crate::context::Context;
 use crate::refusals::refuse;
-use crate::write_path::Kept;
+use crate::write_path::WriteOptions;
 
 /// Returns the account for a new agent. Refuses a parked account unless `force` is set.
 pub fn require_open_account(
@@ -58,7 +58,7 @@ pub fn park_while_it_waits(cx: &Context, id: &UnitId, attempt: u32, until: Wall,
         backoff_ms: park_ms(cx),
         waits: true,
     }));
-    crate::write_path::transact_as(cx, None, &command, Kept::default()).map(drop)
+    crate::write_path::transact_as(cx, None, &command, WriteOptions::default()).map(drop)
 }
 
 /// Unparks an account: agents may be started on it again.

@@ -46,7 +46,7 @@ use crate::refusals::refuse;
 use crate::trust::dispatch_commands;
 use crate::units::scope::Scope;
 use crate::units::service::{attempt_folder, load_unit, unit_turn};
-use crate::write_path::Kept;
+use crate::write_path::WriteOptions;
 
 /// Whether an attempt that has not started may still start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -500,11 +500,11 @@ fn as_holder(cx: &Context, unit: &Unit, command: &dyn Fn(&Lease) -> Command) -> 
         worktree_id: lease.worktree_id.clone(),
     };
     let command = command(&lease);
-    let kept = Kept {
+    let options = WriteOptions {
         actor: Some(&holder),
-        ..Kept::default()
+        ..WriteOptions::default()
     };
-    crate::write_path::transact_as(cx, None, &command, kept).map(drop)
+    crate::write_path::transact_as(cx, None, &command, options).map(drop)
 }
 
 /// Returns a random UUID, the format that agent programs require for session names.

@@ -41,7 +41,7 @@ use crate::attempts::handoff_text::{
 };
 use crate::context::Context;
 use crate::refusals::refuse;
-use crate::write_path::Kept;
+use crate::write_path::WriteOptions;
 
 /// File name of every handoff.
 const FILE: &str = "handoff.md";
@@ -659,7 +659,8 @@ fn hand_to_kind(cx: &Context, unit: &Unit, ask: &HandAsk, to: String) -> Outcome
         ended: Box::new(ended),
         begun: Box::new(begun),
     };
-    let Decided::Unit(unit) = crate::write_path::transact_as(cx, None, &command, Kept::default())?.reply
+    let Decided::Unit(unit) =
+        crate::write_path::transact_as(cx, None, &command, WriteOptions::default())?.reply
     else {
         return Err(Box::new(Refusal::bug("a handoff in the reply of the log")));
     };

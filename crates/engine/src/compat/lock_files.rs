@@ -30,7 +30,7 @@ use crate::compat::lock_file_format as activities;
 use crate::compat::lock_file_format::Found;
 use crate::context::Context;
 use crate::refusals::{refuse, stopped};
-use crate::write_path::Kept;
+use crate::write_path::WriteOptions;
 
 /// The error that stops an append because a lock file appeared at the last moment.
 pub(crate) const LOCK_APPEARED: &str = "a lock file appeared";
@@ -99,12 +99,12 @@ pub(crate) fn honour_lock_files(cx: &Context) -> Outcome<Vec<String>> {
             agent_id: holder.clone(),
             worktree_id: None,
         };
-        let kept = Kept {
+        let options = WriteOptions {
             aside: Some(Duration::MAX),
             actor: Some(&actor),
-            ..Kept::default()
+            ..WriteOptions::default()
         };
-        crate::write_path::transact_as(cx, None, command, kept)
+        crate::write_path::transact_as(cx, None, command, options)
     };
     for lease in news.gone {
         let gone = lease.resource.issue().cloned().into_iter().collect();

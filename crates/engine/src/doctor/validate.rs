@@ -126,7 +126,7 @@ pub fn audit(cx: &Context, write_missing: bool) -> Outcome<Audit> {
     audit_types(cx, &issues, &mut audit);
     let behind = behind(cx, &*view.table, issues.iter().chain(&gone), &mut Vec::new());
     let mut unfinished = std::mem::take(&mut audit.unfinished);
-    let missing = crate::issues::issues_without_files::homeless(cx, &*view.table, &issues)?;
+    let missing = crate::issues::issues_without_files::issues_without_files(cx, &*view.table, &issues)?;
     if write_missing {
         unfinished.extend(missing);
     } else if !missing.is_empty() {

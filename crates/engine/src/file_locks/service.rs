@@ -38,7 +38,7 @@ use crate::api::{Answer, Reply};
 use crate::context::Context;
 use crate::file_locks::lock_paths::{Named, Paths};
 use crate::refusals::refuse;
-use crate::write_path::Kept;
+use crate::write_path::WriteOptions;
 
 const WAITING: &str = "waiting";
 /// The registry for other programs.
@@ -162,7 +162,7 @@ pub(crate) fn lock_files(cx: &Context, asked: &LockPaths, wait: Option<Duration>
                 gone,
                 ..Queueing::default()
             };
-            match crate::write_path::transact_as(cx, None, &command(queueing), Kept::default()) {
+            match crate::write_path::transact_as(cx, None, &command(queueing), WriteOptions::default()) {
                 // Another agent acquired the lock since the check, and had the right to.
                 Err(refusal) if refusal.code == Code::Held => {}
                 other => return locked(cx, other?),
@@ -173,7 +173,7 @@ pub(crate) fn lock_files(cx: &Context, asked: &LockPaths, wait: Option<Duration>
             let left = Command::LeaveQueue {
                 ticket: place.ticket.clone(),
             };
-            crate::write_path::transact_as(cx, None, &left, Kept::default())?;
+            crate::write_path::transact_as(cx, None, &left, WriteOptions::default())?;
             return Err(in_the_way(cx, &view, &wants));
         };
         let nap = soonest.map_or(left, |soonest| left.min(soonest));
@@ -318,11 +318,11 @@ pub fn let_go_of_files(cx: &Context, holder: &Actor) -> Outcome<()> {
         return Ok(());
     }
     let command = Command::ReleaseLocks { which: Which::All };
-    let kept = Kept {
+    let options = WriteOptions {
         actor: Some(holder),
-        ..Kept::default()
+        ..WriteOptions::default()
     };
-    crate::write_path::transact_as(cx, None, &command, kept).map(drop)
+    crate::write_path::transact_as(cx, None, &command, options).map(drop)
 }
 
 pub(crate) fn clean_locks(cx: &Context) -> Outcome<Answer> {

@@ -10,6 +10,7 @@
 
 use crate::api::gates::GateReply;
 use crate::api::gates::Gates;
+use crate::write_path::WriteOptions;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -513,11 +514,14 @@ pub(crate) fn judge(
     if policy.agent_asks {
         crate::gates::committed_policy::bind_rights(cx, &mut policy)?;
     }
-    let kept = crate::write_path::Kept {
+    let options = WriteOptions {
         policy: Some(&policy),
-        ..crate::write_path::Kept::default()
+        ..WriteOptions::default()
     };
-    let answer = crate::write_path::answer(cx, crate::write_path::transact_as(cx, request, &command, kept)?);
+    let answer = crate::write_path::answer(
+        cx,
+        crate::write_path::transact_as(cx, request, &command, options)?,
+    );
     for warning in answer.warnings {
         notes.add(warning);
     }

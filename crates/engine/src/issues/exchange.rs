@@ -21,7 +21,7 @@ use crate::api::issues::Imported;
 use crate::api::{Answer, Reply};
 use crate::context::Context;
 use crate::refusals::refuse;
-use crate::write_path::Kept;
+use crate::write_path::WriteOptions;
 
 /// One append imports at most this many issues, and about this many bytes.
 const AT_ONCE: usize = 200;
@@ -108,7 +108,7 @@ fn brought_before(cx: &Context, batch: usize) -> Outcome<Option<Vec<String>>> {
         return Ok(None);
     };
     let nothing = Command::JoinIssues(Vec::new());
-    let done = crate::write_path::transact_as(cx, Some(&request), &nothing, Kept::default())?;
+    let done = crate::write_path::transact_as(cx, Some(&request), &nothing, WriteOptions::default())?;
     Ok(done.repeated.then(|| made(&done)))
 }
 
@@ -125,12 +125,12 @@ fn bring(
         texts.extend(one.text);
         found.push(one.found);
     }
-    let kept = Kept {
+    let options = WriteOptions {
         texts: &texts,
-        ..Kept::default()
+        ..WriteOptions::default()
     };
     let request = request_of(cx, batch)?;
-    let done = crate::write_path::transact_as(cx, request.as_ref(), &Command::JoinIssues(found), kept)?;
+    let done = crate::write_path::transact_as(cx, request.as_ref(), &Command::JoinIssues(found), options)?;
     Ok((made(&done), done.notices))
 }
 

@@ -36,7 +36,11 @@ use crate::refusals::refuse;
 use crate::worktree_identity::identity;
 
 /// Returns the issues among these that no tree has, if this is the tree that should have them.
-pub(crate) fn homeless(cx: &Context, table: &dyn Table, issues: &[Issue]) -> Outcome<Vec<IssueId>> {
+pub(crate) fn issues_without_files(
+    cx: &Context,
+    table: &dyn Table,
+    issues: &[Issue],
+) -> Outcome<Vec<IssueId>> {
     let (Some(common), Some(root)) = (&cx.place.common_dir, &cx.place.worktree_root) else {
         return Ok(Vec::new());
     };
@@ -61,7 +65,7 @@ pub(crate) fn homeless(cx: &Context, table: &dyn Table, issues: &[Issue]) -> Out
         }
         trees.push(issues);
     }
-    let mut homeless = Vec::new();
+    let mut without_files = Vec::new();
     for issue in issues {
         let home = issue.lives_in.as_ref().and_then(|id| by_id.get(id)).copied();
         let mut order = home
@@ -73,10 +77,10 @@ pub(crate) fn homeless(cx: &Context, table: &dyn Table, issues: &[Issue]) -> Out
             found = has(n).map_err(|e| refuse(Code::Io, e))?;
         }
         if !found {
-            homeless.push(issue.id.clone());
+            without_files.push(issue.id.clone());
         }
     }
-    leave_out_committed(common, table, homeless)
+    leave_out_committed(common, table, without_files)
 }
 
 /// Removes the issues whose latest state is at the tip of a branch. If there are too many to check, the rest counts

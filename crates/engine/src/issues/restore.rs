@@ -22,7 +22,7 @@ use crate::api::{Answer, Reply};
 use crate::context::Context;
 use crate::issues::tree;
 use crate::refusals::refuse;
-use crate::write_path::Kept;
+use crate::write_path::WriteOptions;
 
 pub(crate) fn restore_issue(cx: &Context, issue: IssueId) -> Outcome<Answer> {
     let had_text = had_text(cx, &issue)?;
@@ -128,12 +128,12 @@ fn know_what_was_removed(cx: &Context, id: &IssueId) -> Outcome<Option<String>> 
         .filter(|text| found.issue.text.as_deref() == Some(&text_digest(text)))
         .into_iter()
         .collect();
-    let kept = Kept {
+    let options = WriteOptions {
         texts: &texts,
         project: false,
         aside: Some(Duration::MAX),
-        ..Kept::default()
+        ..WriteOptions::default()
     };
-    crate::write_path::transact_as(cx, None, &Command::JoinIssues(vec![found]), kept)?;
+    crate::write_path::transact_as(cx, None, &Command::JoinIssues(vec![found]), options)?;
     Ok(None)
 }

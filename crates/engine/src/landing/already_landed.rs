@@ -32,7 +32,7 @@ use crate::api::landing::{MergeReport, UnitReport, Verdict};
 use crate::api::{Answer, Reply};
 use crate::context::Context;
 use crate::landing::Repo;
-use crate::landing::service::{Run, report_of, told};
+use crate::landing::service::{Run, refused_report, report_of};
 use crate::refusals::failed;
 use crate::refusals::refuse;
 
@@ -122,7 +122,9 @@ impl Run<'_> {
             match self.landed_before(unit) {
                 Ok(report) => self.reports.push(report),
                 Err(refusal) if self.alone => return Err(refusal),
-                Err(refusal) => self.reports.push(told(unit, Verdict::Refused, &refusal)),
+                Err(refusal) => self
+                    .reports
+                    .push(refused_report(unit, Verdict::Refused, &refusal)),
             }
         }
         Ok(())

@@ -15,12 +15,12 @@ use crate::api::landing::MergeMode;
 use crate::api::landing::{ConflictReport, UnitReport, Verdict, hunks};
 use crate::crash_point::step;
 use crate::landing::detect::Merge;
-use crate::landing::service::{Rules, Run, TOLD, Work};
+use crate::landing::service::{LandingUnit, Rules, Run, TOLD};
 use crate::refusals::failed;
 use crate::refusals::refuse;
 
 /// T14: records the conflict for a person to decide.
-pub(crate) fn escalate(run: &mut Run<'_>, work: &Work, merge: &Merge, rules: &Rules) -> Outcome<()> {
+pub(crate) fn escalate(run: &mut Run<'_>, work: &LandingUnit, merge: &Merge, rules: &Rules) -> Outcome<()> {
     let mut report = conflict_report(run, work, merge, rules)?;
     let rounds = work.unit.conflict_rounds;
     let send_back = run.mode == MergeMode::SendBack;
@@ -87,7 +87,7 @@ pub(crate) fn escalate(run: &mut Run<'_>, work: &Work, merge: &Merge, rules: &Ru
 }
 
 /// Starts a merge in the unit's worktree that stops at the conflict, in the state that git leaves.
-pub(crate) fn send_back(run: &Run<'_>, work: &Work) -> Outcome<()> {
+pub(crate) fn send_back(run: &Run<'_>, work: &LandingUnit) -> Outcome<()> {
     let root = Path::new(&work.unit.worktree_path);
     let target = run.repo.require_tip(&run.target)?;
     let git = run
@@ -113,7 +113,7 @@ pub(crate) fn send_back(run: &Run<'_>, work: &Work) -> Outcome<()> {
 
 pub(crate) fn conflict_report(
     run: &Run<'_>,
-    work: &Work,
+    work: &LandingUnit,
     merge: &Merge,
     rules: &Rules,
 ) -> Outcome<UnitReport> {

@@ -19,14 +19,14 @@ use jit_core::query::ready_queue;
 use jit_os::clock;
 use jit_store::Outcome;
 
-use crate::landing::service::{Run, Work};
+use crate::landing::service::{LandingUnit, Run};
 use crate::landing::trees::Entries;
 use crate::refusals::failed;
 use crate::refusals::refuse;
 
 /// Returns the entries of `tree` that mark the issue as closed. Empty if it is closed already, or cannot be
 /// closed.
-pub(crate) fn closing(run: &Run<'_>, work: &Work, tree: &str) -> Outcome<Entries> {
+pub(crate) fn closing(run: &Run<'_>, work: &LandingUnit, tree: &str) -> Outcome<Entries> {
     let mut entries = Entries::new();
     let Some(issue) = &work.issue else {
         return Ok(entries);

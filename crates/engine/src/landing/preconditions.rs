@@ -30,7 +30,9 @@ use crate::api::trust::Kind;
 use crate::config::{Config, Sources};
 use crate::gates::Registry;
 use crate::landing::land::{landed_as, was_made_on};
-use crate::landing::service::{Rules, Run, Sorted, Work, report_of, told, waits_for_landing};
+use crate::landing::service::{
+    Eligibility, LandingUnit, Rules, Run, refused_report, report_of, waits_for_landing,
+};
 use crate::landing::tested::Check;
 use crate::landing::{detect, remote};
 use crate::refusals::failed;
@@ -139,7 +141,7 @@ impl Run<'_> {
     }
 
     /// Reads again who holds the unit's issue and which gates it must pass: checks may have taken long.
-    pub(crate) fn look_again(&self, work: &Work) -> Outcome<Work> {
+    pub(crate) fn look_again(&self, work: &LandingUnit) -> Outcome<LandingUnit> {
         self.work(
             &crate::write_path::view(self.cx)?,
             work.unit.clone(),
@@ -148,7 +150,7 @@ impl Run<'_> {
     }
 
     /// Examines a unit before anything is merged.
-    pub(crate) fn sort(&mut self, unit: Unit) -> Outcome<Sorted> {
+    pub(crate) fn eligibility(&mut self, unit: Unit) -> Outcome<Eligibility> {
         let view = crate::write_path::view(self.cx)?;
         let bad = |why: String, help: String| Box::new(Refusal::new(Code::BadTransition, why).help(help));
         let status = format!("jit worktree status {}", unit.id);
@@ -158,18 +160,18 @@ impl Run<'_> {
             // The unit has landed, and only its removal is unfinished.
             let mut report = self.landed_before(&unit)?;
             report.help.push(format!("jit worktree cleanup {}", unit.id));
-            return Ok(Sorted::Told(Box::new(report)));
+            return Ok(Eligibility::Reported(Box::new(report)));
         }
         let branch_is_gone = || Ok::<_, Box<Refusal>>(self.repo.tip(&unit.branch)?.is_none());
         if unit.state == Phase::Merged && !self.every && unit.merge_commit.is_some() && branch_is_gone()? {
-            return Ok(Sorted::Told(Box::new(self.landed_before(&unit)?)));
+            return Ok(Eligibility::Reported(Box::new(self.landed_before(&unit)?)));
         }
         if unit.state == Phase::Merged && !self.has_more(&unit)? {
             let goes_to = unit.goes_to();
             let moved_on = goes_to != self.target && self.repo.tip(goes_to)?.is_none();
             let tip = self.repo.tip(&unit.branch)?;
             if let (true, Some(tip)) = (moved_on && self.mode != MergeMode::DryRun, tip) {
-                return self.comes_to_be_here(&view, unit, tip);
+                return self.record_on_other_target(&view, unit, tip);
             }
             let issue_done = match self.mode {
                 MergeMode::DryRun => None,
@@ -181,7 +183,7 @@ impl Run<'_> {
             {
                 self.warnings.push(refusal.message);
             }
-            return Ok(Sorted::Told(Box::new(UnitReport {
+            return Ok(Eligibility::Reported(Box::new(UnitReport {
                 merge_commit: unit.merge_commit.clone(),
                 issue_done,
                 ..report_of(&unit, Verdict::AlreadyLanded)
@@ -291,14 +293,14 @@ impl Run<'_> {
         }
         if let Some(commit) = landed {
             if self.mode == MergeMode::DryRun {
-                return Ok(Sorted::Told(Box::new(UnitReport {
+                return Ok(Eligibility::Reported(Box::new(UnitReport {
                     merge_commit: Some(commit),
                     ..work.report(Verdict::AlreadyLanded)
                 })));
             }
             self.begin(&work)?;
             let done = self.record(&work, &commit, None)?;
-            return Ok(Sorted::Told(Box::new(UnitReport {
+            return Ok(Eligibility::Reported(Box::new(UnitReport {
                 merge_commit: Some(commit),
                 issue_done: done,
                 ..work.report(Verdict::AlreadyLanded)
@@ -328,14 +330,18 @@ impl Run<'_> {
                 }
                 _ => work.unit,
             };
-            return Ok(Sorted::Told(Box::new(told(&unit, Verdict::Nothing, &refusal))));
+            return Ok(Eligibility::Reported(Box::new(refused_report(
+                &unit,
+                Verdict::Nothing,
+                &refusal,
+            ))));
         }
         crate::landing::submodules::require_reachable_submodules(self, &work, &target)?;
-        Ok(Sorted::Work(Box::new(work)))
+        Ok(Eligibility::Eligible(Box::new(work)))
     }
 
     /// The branch on which the unit landed is gone, and this target contains all of it: records this target instead.
-    fn comes_to_be_here(&mut self, view: &View, unit: Unit, tip: String) -> Outcome<Sorted> {
+    fn record_on_other_target(&mut self, view: &View, unit: Unit, tip: String) -> Outcome<Eligibility> {
         let target = self.repo.require_tip(&self.target)?;
         let mut commit = target.clone();
         for known in unit.merge_commit.iter().chain([&tip]) {
@@ -348,7 +354,7 @@ impl Run<'_> {
         let work = self.work(view, unit, tip)?;
         self.begin(&work)?;
         let issue_done = self.record(&work, &commit, None)?;
-        Ok(Sorted::Told(Box::new(UnitReport {
+        Ok(Eligibility::Reported(Box::new(UnitReport {
             merge_commit: Some(commit),
             issue_done,
             ..work.report(Verdict::AlreadyLanded)
@@ -356,7 +362,7 @@ impl Run<'_> {
     }
 
     /// Returns whether a landed unit has something that its target lacks: later commits, or all of it, if the target
-    /// was reset. Work that was reset away lands again only if the unit is named, not with `--all`.
+    /// was reset. LandingUnit that was reset away lands again only if the unit is named, not with `--all`.
     fn has_more(&self, unit: &Unit) -> Outcome<bool> {
         let Some(tip) = self.repo.tip(&unit.branch)? else {
             return Ok(false);
@@ -376,7 +382,7 @@ impl Run<'_> {
     /// contained it and was reset since.
     fn nothing_new(
         &self,
-        work: &Work,
+        work: &LandingUnit,
         base: &str,
         target: &str,
         is_others: bool,
@@ -402,7 +408,7 @@ impl Run<'_> {
         ))
     }
 
-    pub(crate) fn work(&self, view: &View, unit: Unit, tip: String) -> Outcome<Work> {
+    pub(crate) fn work(&self, view: &View, unit: Unit, tip: String) -> Outcome<LandingUnit> {
         let unreadable = |e| refuse(Code::Io, e);
         let own = &self.cx.actor;
         let (mut issue, mut lease) = (None, None);
@@ -437,7 +443,7 @@ impl Run<'_> {
             }
             None => own.clone(),
         };
-        Ok(Work {
+        Ok(LandingUnit {
             unit,
             tip,
             issue,
@@ -448,7 +454,7 @@ impl Run<'_> {
 
     /// Predicts the merge of each unit with the current target, and lists its changes. The landing order is computed
     /// from this.
-    pub(crate) fn places(&self, left: &[Work]) -> Outcome<Vec<Place>> {
+    pub(crate) fn places(&self, left: &[LandingUnit]) -> Outcome<Vec<Place>> {
         let target = self.repo.require_tip(&self.target)?;
         let tips: Vec<String> = left.iter().map(|work| work.tip.clone()).collect();
         let mut changes = self.repo.changes(&target, &tips)?;
@@ -486,7 +492,7 @@ impl Run<'_> {
                         .as_ref()
                         .is_some_and(|id| waits.contains(id.as_str()))
                 })
-                .map(Work::id);
+                .map(LandingUnit::id);
             places.push(Place {
                 id: work.id(),
                 after: after.collect(),
@@ -518,7 +524,11 @@ impl Run<'_> {
     }
 
     /// Returns a refusal if a dependency of the unit's issue is not done.
-    pub(crate) fn require_free(&self, work: &Work, but: &BTreeSet<String>) -> Outcome<Option<Box<Refusal>>> {
+    pub(crate) fn require_free(
+        &self,
+        work: &LandingUnit,
+        but: &BTreeSet<String>,
+    ) -> Outcome<Option<Box<Refusal>>> {
         let Some(issue) = &work.issue else {
             return Ok(None);
         };
@@ -619,7 +629,7 @@ impl Run<'_> {
     ///
     /// A gate whose command names the issue or the unit runs once for each. Any other gate runs once for all issues
     /// that have it.
-    pub(crate) fn checks(&self, group: &[Work], on: &str, rules: &Rules) -> Outcome<Vec<Check>> {
+    pub(crate) fn checks(&self, group: &[LandingUnit], on: &str, rules: &Rules) -> Outcome<Vec<Check>> {
         let mut checks: Vec<Check> = Vec::new();
         let view = crate::write_path::view(self.cx)?;
         for work in group {

@@ -23,7 +23,7 @@ use crate::crash_point::step;
 use crate::landing::candidate::{Added, Candidate, Coming, Means, nothing};
 use crate::landing::land::{Move, require_movable};
 use crate::landing::remote::{self, Proposal, Pushed, Remote};
-use crate::landing::service::{Rules, Run, Work, told};
+use crate::landing::service::{LandingUnit, Rules, Run, refused_report};
 use crate::landing::tested::Verdict as Tried;
 use crate::refusals::refuse;
 
@@ -182,8 +182,8 @@ impl Run<'_> {
     /// target.
     pub(crate) fn push_in_turn(&mut self, branches: &[String]) -> Vec<String> {
         let free = self.repo.clone();
-        let turn = match self.take_turn() {
-            Ok(turn) => turn,
+        let target_lock = match self.lock_target() {
+            Ok(target_lock) => target_lock,
             Err(refusal) => {
                 self.warnings.push(format!(
                     "{} has landed here, and was not pushed: {}",
@@ -194,7 +194,7 @@ impl Run<'_> {
         };
         let next = self.push_or_tell(branches);
         self.repo = free;
-        drop(turn);
+        drop(target_lock);
         next
     }
 
@@ -373,7 +373,7 @@ impl Run<'_> {
     }
 
     /// Reports a unit with an open review request as waiting, if this run respects such requests.
-    pub(crate) fn proposed(&self, work: &Work) -> Option<UnitReport> {
+    pub(crate) fn proposed(&self, work: &LandingUnit) -> Option<UnitReport> {
         let address = remote::open_for(&self.repo, work.unit.id.as_str()).filter(|_| self.leave_proposed)?;
         let id = &work.unit.id;
         let place = match address.as_str() {
@@ -394,12 +394,12 @@ impl Run<'_> {
         .help(format!("jit worktree merge {id}"));
         Some(UnitReport {
             pull_request: Some(address).filter(|address| !address.is_empty()),
-            ..told(&work.unit, Verdict::Waiting, &refusal)
+            ..refused_report(&work.unit, Verdict::Waiting, &refusal)
         })
     }
 
     /// T6: brings the unit to COMPLETED; its work is finished.
-    fn complete(&self, work: &Work) -> Outcome<()> {
+    fn complete(&self, work: &LandingUnit) -> Outcome<()> {
         let mut unit = work.unit.clone();
         loop {
             let input = match unit.state {
@@ -419,7 +419,7 @@ impl Run<'_> {
     }
 
     /// Pushes the branch of a unit and requests a review.
-    pub(crate) fn propose(&mut self, work: &Work) -> Outcome<UnitReport> {
+    pub(crate) fn propose(&mut self, work: &LandingUnit) -> Outcome<UnitReport> {
         let id = work.unit.id.as_str();
         let (branch, target) = (work.unit.branch.as_str(), self.target.as_str());
         if work.unit.state == Phase::Merging {

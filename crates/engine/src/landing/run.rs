@@ -31,12 +31,12 @@ use crate::api::trust::Kind;
 use crate::crash_point::step;
 use crate::landing::candidate::{Added, Candidate, Means, nothing};
 use crate::landing::land::{LANDED, Move, require_movable};
-use crate::landing::service::{ROUNDS, Rules, Run, Work, settled, told};
+use crate::landing::service::{LandingUnit, ROUNDS, Rules, Run, refused_report, settled};
 use crate::landing::tested::Verdict as Tried;
 use crate::landing::{Repo, remote};
 use crate::refusals::failed;
 use crate::refusals::refuse;
-use crate::write_path::Kept;
+use crate::write_path::WriteOptions;
 
 /// Refuses to land a unit on `into` while an interrupted landing on another branch is unfinished and that branch
 /// exists.
@@ -63,7 +63,7 @@ impl Run<'_> {
     /// Reports what would happen, and changes nothing.
     pub(crate) fn rehearse(
         &self,
-        work: &Work,
+        work: &LandingUnit,
         rules: &Rules,
         coming: &BTreeSet<String>,
     ) -> Outcome<UnitReport> {
@@ -86,7 +86,7 @@ impl Run<'_> {
             .filter_map(|unit| unit.issue_id.as_ref().map(ToString::to_string))
             .collect();
         if let Some(refusal) = self.require_free(work, &but)? {
-            return Ok(told(&work.unit, Verdict::Waiting, &refusal));
+            return Ok(refused_report(&work.unit, Verdict::Waiting, &refusal));
         }
         Ok(
             match Candidate::on(&self.repo, &self.target)?.add(&work.coming(&self.target), &means)? {
@@ -96,7 +96,7 @@ impl Run<'_> {
                     ..work.report(Verdict::Clean)
                 },
                 Added::Nothing(_) => work.report(Verdict::Nothing),
-                Added::NotForward(_) => told(&work.unit, Verdict::Refused, &self.not_forward(work)),
+                Added::NotForward(_) => refused_report(&work.unit, Verdict::Refused, &self.not_forward(work)),
                 Added::Conflict(_, merge) => {
                     crate::landing::conflict_report::conflict_report(self, work, &merge, rules)?
                 }
@@ -104,7 +104,7 @@ impl Run<'_> {
         )
     }
 
-    pub(crate) fn not_forward(&self, work: &Work) -> Refusal {
+    pub(crate) fn not_forward(&self, work: &LandingUnit) -> Refusal {
         let message = format!(
             "{} has moved on since {} left it, and merge.strategy is ff",
             self.target, work.unit.id
@@ -116,7 +116,7 @@ impl Run<'_> {
 
     /// Keeps the units of a group that can be tried. Each other unit is reported with the reason; a single unit is
     /// refused.
-    fn fit(&mut self, mut group: Vec<Work>, on: &str, rules: &Rules) -> Outcome<Vec<Work>> {
+    fn fit(&mut self, mut group: Vec<LandingUnit>, on: &str, rules: &Rules) -> Outcome<Vec<LandingUnit>> {
         let alone = group.len() == 1;
         let mut fit = Vec::with_capacity(group.len());
         for work in group {
@@ -130,7 +130,9 @@ impl Run<'_> {
             match asked {
                 Ok(work) => fit.push(work),
                 Err(refusal) if alone => return Err(refusal),
-                Err(refusal) => self.reports.push(told(&work.unit, Verdict::Refused, &refusal)),
+                Err(refusal) => self
+                    .reports
+                    .push(refused_report(&work.unit, Verdict::Refused, &refusal)),
             }
         }
         group = fit;
@@ -144,7 +146,10 @@ impl Run<'_> {
             let mut free = Vec::with_capacity(many);
             for work in group {
                 match self.require_free(&work, &own)? {
-                    Some(refusal) => self.reports.push(told(&work.unit, Verdict::Waiting, &refusal)),
+                    Some(refusal) => {
+                        self.reports
+                            .push(refused_report(&work.unit, Verdict::Waiting, &refusal))
+                    }
                     None => free.push(work),
                 }
             }
@@ -157,7 +162,7 @@ impl Run<'_> {
 
     /// Lands these units together, or finds out which of them cannot land. A refused unit that has not landed waits as
     /// before.
-    pub(crate) fn group(&mut self, group: Vec<Work>) -> Outcome<()> {
+    pub(crate) fn group(&mut self, group: Vec<LandingUnit>) -> Outcome<()> {
         let asked: Vec<UnitId> = group.iter().map(|work| work.unit.id.clone()).collect();
         self.try_group(group).inspect_err(|_| {
             for id in &asked {
@@ -181,7 +186,7 @@ impl Run<'_> {
 
     /// Tries to land the group. Reads the rules of the target and the state of the units again each time the target
     /// has moved.
-    fn try_group(&mut self, mut group: Vec<Work>) -> Outcome<()> {
+    fn try_group(&mut self, mut group: Vec<LandingUnit>) -> Outcome<()> {
         let agent = self.cx.actor.agent_id.to_string();
         for _ in 0..ROUNDS {
             let on = Candidate::on(&self.repo, &self.target)?;
@@ -310,7 +315,8 @@ impl Run<'_> {
                     Ok(()) => still.push(work),
                     Err(refusal) => {
                         let refusal = self.set_back(&work, &refusal)?;
-                        self.reports.push(told(&work.unit, Verdict::Refused, &refusal));
+                        self.reports
+                            .push(refused_report(&work.unit, Verdict::Refused, &refusal));
                     }
                 }
             }
@@ -321,7 +327,7 @@ impl Run<'_> {
             if group.len() < many {
                 continue;
             }
-            let names: Vec<String> = group.iter().map(Work::id).collect();
+            let names: Vec<String> = group.iter().map(LandingUnit::id).collect();
             let bumps = crate::landing::submodules::note_submodules(self, &old, &new)?;
             let landed = match tested.land(&format!("{LANDED} {}", names.join(", ")), &is_ours)? {
                 Move::Done(landed) => landed,
@@ -360,20 +366,21 @@ impl Run<'_> {
     }
 
     /// The units do not work together: lands the first half, then the other half on top of it.
-    pub(crate) fn halves(&mut self, mut group: Vec<Work>) -> Outcome<()> {
+    pub(crate) fn halves(&mut self, mut group: Vec<LandingUnit>) -> Outcome<()> {
         let second = group.split_off(group.len().div_ceil(2));
         for half in [group, second] {
             if half.is_empty() {
                 continue;
             }
-            let names: Vec<Work> = half.clone();
+            let names: Vec<LandingUnit> = half.clone();
             if let Err(refusal) = self.group(half) {
                 if refusal.code == Code::Unknown {
                     return Err(refusal);
                 }
                 for work in &names {
                     if !self.reports.iter().any(|one| one.unit == work.id()) {
-                        self.reports.push(told(&work.unit, Verdict::Refused, &refusal));
+                        self.reports
+                            .push(refused_report(&work.unit, Verdict::Refused, &refusal));
                     }
                 }
             }
@@ -383,7 +390,7 @@ impl Run<'_> {
 
     /// T4 to T6 if the unit was worked on by hand, T10- if it landed before, then T9. Steps that are already done are
     /// not repeated. A landing that had begun with another commit begins anew.
-    pub(crate) fn begin(&self, work: &Work) -> Outcome<Unit> {
+    pub(crate) fn begin(&self, work: &LandingUnit) -> Outcome<Unit> {
         let mut unit = work.unit.clone();
         loop {
             let input = match unit.state {
@@ -443,7 +450,7 @@ impl Run<'_> {
     /// T10: records the landing, and marks the issue as done.
     pub(crate) fn record(
         &mut self,
-        work: &Work,
+        work: &LandingUnit,
         commit: &str,
         passed: Option<&[Validation]>,
     ) -> Outcome<Option<bool>> {
@@ -539,13 +546,13 @@ impl Run<'_> {
                 agents_may_pass_gates: true,
                 ..rules.policy.clone()
             };
-            let kept = Kept {
+            let options = WriteOptions {
                 policy: Some(&policy),
                 actor: Some(actor),
                 project: on_target && !crate::landing::issue_file::says_closed(self, &target, id)?,
-                ..Kept::default()
+                ..WriteOptions::default()
             };
-            crate::write_path::transact_as(self.cx, None, &command, kept)?;
+            crate::write_path::transact_as(self.cx, None, &command, options)?;
             Ok(())
         };
         let done = match issue.state {
@@ -569,7 +576,7 @@ impl Run<'_> {
     }
 
     /// Records the gate results of the unit's issue in the log.
-    pub(crate) fn judge(&mut self, work: &Work, validations: &[Validation], content: Option<&str>) {
+    pub(crate) fn judge(&mut self, work: &LandingUnit, validations: &[Validation], content: Option<&str>) {
         let Some(issue) = &work.issue else { return };
         let own = |one: &&Validation| one.issues.iter().any(|id| *id == issue.id.as_str());
         for one in validations.iter().filter(own) {
@@ -584,7 +591,9 @@ impl Run<'_> {
                 },
                 Err(_) => continue,
             };
-            if let Err(refusal) = crate::write_path::transact_as(self.cx, None, &command, Kept::default()) {
+            if let Err(refusal) =
+                crate::write_path::transact_as(self.cx, None, &command, WriteOptions::default())
+            {
                 self.warnings.push(refusal.message);
             }
         }
@@ -605,7 +614,7 @@ impl Run<'_> {
     }
 
     /// T7: a landing had begun, and the unit's worktree has work that the landing would leave behind.
-    pub(crate) fn set_back(&self, work: &Work, why: &Refusal) -> Outcome<Box<Refusal>> {
+    pub(crate) fn set_back(&self, work: &LandingUnit, why: &Refusal) -> Outcome<Box<Refusal>> {
         let id = &work.unit.id;
         let message = format!(
             "{id} changed while it was being merged, so it has not landed: {}",
@@ -633,7 +642,12 @@ impl Run<'_> {
     }
 
     /// T7: the unit fails the checks on the target.
-    pub(crate) fn fail(&self, work: &Work, onto: &str, validations: Vec<Validation>) -> Outcome<UnitReport> {
+    pub(crate) fn fail(
+        &self,
+        work: &LandingUnit,
+        onto: &str,
+        validations: Vec<Validation>,
+    ) -> Outcome<UnitReport> {
         let failed = validations.iter().find(|one| !one.passed);
         let why = failed.and_then(|one| one.reason.clone()).unwrap_or_default();
         let name = failed.map_or("", |one| one.name.as_str());
@@ -664,7 +678,7 @@ impl Run<'_> {
 }
 
 /// The validations that concern a unit: the target's checks, and the gates of its own issue.
-fn of_unit(work: &Work, validations: &[Validation]) -> Vec<Validation> {
+fn of_unit(work: &LandingUnit, validations: &[Validation]) -> Vec<Validation> {
     let own = |one: &&Validation| {
         let is_own = |issue: &Issue| one.issues.iter().any(|id| *id == issue.id.as_str());
         one.kind != Kind::Gate || work.issue.as_ref().is_some_and(is_own)

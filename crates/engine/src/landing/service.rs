@@ -72,7 +72,7 @@ pub(crate) struct Rules {
 
 /// A unit that is to land, with what is known about it.
 #[derive(Debug, Clone)]
-pub(crate) struct Work {
+pub(crate) struct LandingUnit {
     pub(crate) unit: Unit,
     pub(crate) tip: String,
     pub(crate) issue: Option<Issue>,
@@ -82,12 +82,12 @@ pub(crate) struct Work {
 }
 
 /// The decision about a unit before anything is merged.
-pub(crate) enum Sorted {
-    Work(Box<Work>),
-    Told(Box<UnitReport>),
+pub(crate) enum Eligibility {
+    Eligible(Box<LandingUnit>),
+    Reported(Box<UnitReport>),
 }
 
-impl Work {
+impl LandingUnit {
     pub(crate) fn id(&self) -> String {
         self.unit.id.to_string()
     }
@@ -137,7 +137,7 @@ pub(crate) fn report_of(unit: &Unit, verdict: Verdict) -> UnitReport {
     }
 }
 
-pub(crate) fn told(unit: &Unit, verdict: Verdict, refusal: &Refusal) -> UnitReport {
+pub(crate) fn refused_report(unit: &Unit, verdict: Verdict, refusal: &Refusal) -> UnitReport {
     UnitReport {
         code: Some(refusal.code.as_str().into()),
         message: Some(refusal.message.clone()),
@@ -227,7 +227,7 @@ pub(crate) fn merge_units(cx: &Context, ask: &MergeAsk) -> Outcome<Answer> {
     }
     let _turn = match run.mode {
         MergeMode::DryRun => None,
-        _ => Some(run.take_turn()?),
+        _ => Some(run.lock_target()?),
     };
     run.tell_of_over(&over)?;
     let asked: Vec<UnitId> = units.into_iter().map(|unit| unit.id).collect();
@@ -334,30 +334,32 @@ pub(crate) fn usual_target(cx: &Context, repo: &Repo) -> Outcome<String> {
 }
 
 /// Waits for the landing lock of this target.
-fn landing_turn(cx: &Context, target: &str) -> Outcome<Turn> {
+fn lock_target_for_landing(cx: &Context, target: &str) -> Outcome<TargetLock> {
     let control = &cx.place.control_dir;
     let disk = RealDisk::open(control).map_err(|e| io_refusal("open", control, &e))?;
     let name = landing_lock(&digest(target));
     disk.make_dir("locks")
         .map_err(|e| io_refusal("use", &control.join("locks"), &e))?;
     let wait = cx.config.merging().wait;
-    disk.lock(&name, wait).map(Turn).map_err(|e| match e.kind() {
-        std::io::ErrorKind::TimedOut => Box::new(
-            Refusal::new(
-                Code::Busy,
-                format!(
-                    "somebody else has been landing on {target} for {}s{}",
-                    wait.as_secs(),
-                    shown_holders(&control.join(&name))
-                ),
-            )
-            .help(format!(
-                "jit config set merge.wait_secs {}",
-                wait.as_secs().saturating_mul(2).clamp(60, 86_400)
-            )),
-        ),
-        _ => io_refusal("lock", &control.join(&name), &e),
-    })
+    disk.lock(&name, wait)
+        .map(TargetLock)
+        .map_err(|e| match e.kind() {
+            std::io::ErrorKind::TimedOut => Box::new(
+                Refusal::new(
+                    Code::Busy,
+                    format!(
+                        "somebody else has been landing on {target} for {}s{}",
+                        wait.as_secs(),
+                        shown_holders(&control.join(&name))
+                    ),
+                )
+                .help(format!(
+                    "jit config set merge.wait_secs {}",
+                    wait.as_secs().saturating_mul(2).clamp(60, 86_400)
+                )),
+            ),
+            _ => io_refusal("lock", &control.join(&name), &e),
+        })
 }
 
 /// Returns whether a landing on this target is running.
@@ -407,15 +409,15 @@ fn no_landings(cx: &Context, target: &str) -> Outcome<Option<Vec<Box<dyn LockGua
             names.insert(format!("locks/{name}"));
         }
     }
-    let mut turns = Vec::with_capacity(names.len());
+    let mut locks = Vec::with_capacity(names.len());
     for name in names {
         match disk.lock(&name, Duration::ZERO) {
-            Ok(turn) => turns.push(turn),
+            Ok(lock) => locks.push(lock),
             Err(e) if e.kind() == std::io::ErrorKind::TimedOut => return Ok(None),
             Err(e) => return Err(io_refusal("lock", &control.join(&name), &e)),
         }
     }
-    Ok(Some(turns))
+    Ok(Some(locks))
 }
 
 /// Returns the branch that contains a unit whose landing was interrupted. The target may have been renamed since.
@@ -488,7 +490,7 @@ pub(crate) fn end_landing(cx: &Context, unit: Unit) -> Outcome<Unit> {
         return Ok(unit);
     }
     let id = unit.id.clone();
-    let Some(turns) = no_landings(cx, unit.goes_to())? else {
+    let Some(locks) = no_landings(cx, unit.goes_to())? else {
         let message = format!("somebody is landing now, and that may be {id}");
         return Err(Box::new(
             Refusal::new(Code::Busy, message).help("run the command again when it is done"),
@@ -501,7 +503,7 @@ pub(crate) fn end_landing(cx: &Context, unit: Unit) -> Outcome<Unit> {
     let repo = landing_repo(cx)?;
     half_way::settle(&repo, unit.goes_to())?;
     if let Some(branch) = landed_on(&repo, &unit)? {
-        drop(turns);
+        drop(locks);
         let _ = merge_units(
             cx,
             &MergeAsk {
@@ -539,8 +541,8 @@ pub(crate) fn sweep_scratch(cx: &Context, repo: &Repo) {
         let Some(target) = trial_target(&name) else {
             continue;
         };
-        if let Ok(turn) = disk.lock(&landing_lock(target), Duration::ZERO).map(Turn) {
-            discard_trials(&repo.clone().holding(turn.shared()), target);
+        if let Ok(target_lock) = disk.lock(&landing_lock(target), Duration::ZERO).map(TargetLock) {
+            discard_trials(&repo.clone().holding(target_lock.shared()), target);
         }
     }
 }
@@ -600,15 +602,15 @@ pub(crate) fn sent_before(unit: &Unit) -> Option<String> {
 
 /// The landing lock. A git process that is started meanwhile inherits it, and keeps it if this process is killed.
 /// Dropping this releases the lock, even if another process still has it.
-pub(crate) struct Turn(Box<dyn LockGuard>);
+pub(crate) struct TargetLock(Box<dyn LockGuard>);
 
-impl Turn {
+impl TargetLock {
     fn shared(&self) -> Option<fs::File> {
         self.0.shared()
     }
 }
 
-impl Drop for Turn {
+impl Drop for TargetLock {
     fn drop(&mut self) {
         let _ = self.0.release();
     }
@@ -620,7 +622,7 @@ fn shown_holders(lock: &Path) -> String {
     let all: Vec<String> = all.iter().map(ToString::to_string).collect();
     match all.as_slice() {
         [] => String::new(),
-        all => format!("; its turn has process {}", all.join(", ")),
+        all => format!("; its lock is held by process {}", all.join(", ")),
     }
 }
 
@@ -661,19 +663,19 @@ impl<'a> Run<'a> {
     }
 
     /// Acquires the target's landing lock, and repairs what a killed landing left there.
-    pub(crate) fn take_turn(&mut self) -> Outcome<Turn> {
+    pub(crate) fn lock_target(&mut self) -> Outcome<TargetLock> {
         sweep_scratch(self.cx, &self.repo);
-        let turn = landing_turn(self.cx, &self.target)?;
-        self.repo = self.repo.clone().holding(turn.shared());
+        let target_lock = lock_target_for_landing(self.cx, &self.target)?;
+        self.repo = self.repo.clone().holding(target_lock.shared());
         step("locked");
         // A failure here is reported later, by the step that it blocks.
         let _ = half_way::settle(&self.repo, &self.target);
         crate::landing::submodules::bring_left_submodules(self);
-        Ok(turn)
+        Ok(target_lock)
     }
 
     fn all(&mut self, asked: &[UnitId]) -> Outcome<MergeReport> {
-        let mut left: Vec<Work> = Vec::new();
+        let mut left: Vec<LandingUnit> = Vec::new();
         for id in asked {
             let unit = crate::units::service::load_unit(self.cx, id)?;
             if self.mode != MergeMode::DryRun {
@@ -688,16 +690,18 @@ impl<'a> Run<'a> {
                 }
                 continue;
             }
-            match self.sort(unit.clone()) {
-                Ok(Sorted::Work(work)) => match self.proposed(&work) {
+            match self.eligibility(unit.clone()) {
+                Ok(Eligibility::Eligible(work)) => match self.proposed(&work) {
                     Some(report) => self.reports.push(report),
                     None => left.push(*work),
                 },
-                Ok(Sorted::Told(report)) if self.every && report.verdict == Verdict::Nothing => {}
-                Ok(Sorted::Told(_)) if self.every && unit.state == Phase::Merged => {}
-                Ok(Sorted::Told(report)) => self.reports.push(*report),
+                Ok(Eligibility::Reported(report)) if self.every && report.verdict == Verdict::Nothing => {}
+                Ok(Eligibility::Reported(_)) if self.every && unit.state == Phase::Merged => {}
+                Ok(Eligibility::Reported(report)) => self.reports.push(*report),
                 Err(refusal) if self.alone => return Err(refusal),
-                Err(refusal) => self.reports.push(told(&unit, Verdict::Refused, &refusal)),
+                Err(refusal) => self
+                    .reports
+                    .push(refused_report(&unit, Verdict::Refused, &refusal)),
             }
         }
         let mut order: Vec<String> = Vec::new();
@@ -722,7 +726,7 @@ impl<'a> Run<'a> {
                     group.push(left.swap_remove(n));
                 }
             }
-            order.extend(group.iter().map(Work::id));
+            order.extend(group.iter().map(LandingUnit::id));
             if self.mode == MergeMode::DryRun {
                 for work in &group {
                     let after: BTreeSet<String> = order.iter().cloned().collect();
@@ -735,7 +739,8 @@ impl<'a> Run<'a> {
                 }
                 for work in &group {
                     if !self.reports.iter().any(|one| one.unit == work.id()) {
-                        self.reports.push(told(&work.unit, Verdict::Refused, &refusal));
+                        self.reports
+                            .push(refused_report(&work.unit, Verdict::Refused, &refusal));
                     }
                 }
             }

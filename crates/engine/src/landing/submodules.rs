@@ -26,7 +26,7 @@ use jit_os::shell::shell_word;
 use jit_os::{file, io_refusal};
 use jit_store::Outcome;
 
-use crate::landing::service::{Run, Work};
+use crate::landing::service::{LandingUnit, Run};
 use crate::landing::tested::digest;
 use crate::landing::trees;
 use crate::refusals::failed;
@@ -87,7 +87,11 @@ impl Known {
 }
 
 /// Refuses a unit that points a submodule to a commit that only the unit's own worktree has.
-pub(crate) fn require_reachable_submodules(run: &mut Run<'_>, work: &Work, target: &str) -> Outcome<()> {
+pub(crate) fn require_reachable_submodules(
+    run: &mut Run<'_>,
+    work: &LandingUnit,
+    target: &str,
+) -> Outcome<()> {
     let mut pointers = pointers(run, work, target)?;
     if pointers.is_empty() {
         return Ok(());
@@ -135,7 +139,7 @@ pub(crate) fn require_reachable_submodules(run: &mut Run<'_>, work: &Work, targe
 }
 
 /// The names of the submodules, by path.
-pub(crate) fn names(run: &Run<'_>, work: &Work) -> Outcome<BTreeMap<PathBuf, String>> {
+pub(crate) fn names(run: &Run<'_>, work: &LandingUnit) -> Outcome<BTreeMap<PathBuf, String>> {
     let listed = run
         .repo
         .git()
@@ -165,7 +169,7 @@ pub(crate) fn names(run: &Run<'_>, work: &Work) -> Outcome<BTreeMap<PathBuf, Str
 }
 
 /// The submodules whose commit would change on the target.
-pub(crate) fn pointers(run: &Run<'_>, work: &Work, target: &str) -> Outcome<Vec<Pointer>> {
+pub(crate) fn pointers(run: &Run<'_>, work: &LandingUnit, target: &str) -> Outcome<Vec<Pointer>> {
     let joined = crate::landing::squash_base::joined_in(&run.repo, target, &work.tip)?;
     let Some(base) = run.repo.merge_base(&joined, &work.tip)? else {
         return Ok(Vec::new());

@@ -32,7 +32,7 @@ use crate::landing::radar::{Live, Touched};
 use crate::landing::{Repo, notes};
 use crate::refusals::refuse;
 use crate::units::worktree_locate::real;
-use crate::write_path::Kept;
+use crate::write_path::WriteOptions;
 
 /// After this time everything is read, whatever the kernel reported.
 const EVERYTHING: Duration = Duration::from_secs(60);
@@ -175,12 +175,12 @@ impl ConflictWatch<'_> {
         let noted = seen.clone();
         seen.lost = self.lost_targets().unwrap_or_default();
         let command = Command::NoteConflicts(Box::new(seen));
-        let kept = Kept {
+        let options = WriteOptions {
             aside: Some(FOR_THE_LOG),
             project: false,
-            ..Kept::default()
+            ..WriteOptions::default()
         };
-        let all_told = match crate::write_path::transact_as(self.cx, None, &command, kept) {
+        let all_told = match crate::write_path::transact_as(self.cx, None, &command, options) {
             Ok(done) => {
                 self.noted = Some(noted);
                 matches!(done.reply, Decided::Conflicts(0))

@@ -16,7 +16,7 @@ use crate::context::Context;
 
 use crate::plans;
 use crate::refusals::{refuse, stopped};
-use crate::write_path::Kept;
+use crate::write_path::WriteOptions;
 
 /// Whether the coordinator of a workflow lives. If that cannot be checked, it counts as alive.
 pub(crate) fn is_led(folder: &Path) -> bool {
@@ -28,7 +28,7 @@ pub(crate) fn workflow_folder(cx: &Context, id: &WorkflowId) -> PathBuf {
 }
 
 pub(crate) fn about_workflow(cx: &Context, command: &Command) -> Outcome<Workflow> {
-    match crate::write_path::transact_as(cx, None, command, Kept::default())?.reply {
+    match crate::write_path::transact_as(cx, None, command, WriteOptions::default())?.reply {
         Decided::Workflow(workflow) => Ok(*workflow),
         _ => Err(Box::new(Refusal::bug("a workflow in the reply of the log"))),
     }

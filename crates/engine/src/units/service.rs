@@ -21,7 +21,7 @@ use crate::context::Context;
 use crate::refusals::refuse;
 use crate::units::worktree_locate::real;
 use crate::units::{self, PORTS, files};
-use crate::write_path::Kept;
+use crate::write_path::WriteOptions;
 
 pub(crate) fn git(e: GitError) -> Box<Refusal> {
     refuse(Code::Io, e)
@@ -152,7 +152,7 @@ pub(crate) fn advance(cx: &Context, id: &UnitId, input: UnitInput, facts: Facts)
         input,
         facts: Box::new(facts),
     };
-    let done = crate::write_path::transact_as(cx, None, &command, Kept::default())?;
+    let done = crate::write_path::transact_as(cx, None, &command, WriteOptions::default())?;
     match done.reply {
         Decided::Unit(unit) => Ok(*unit),
         _ => Err(Box::new(Refusal::bug("a unit in the reply of the log"))),

@@ -33,7 +33,7 @@ use crate::workflows::overlap::Touched;
 use crate::workflows::snapshot::{Sight, Troubles};
 use crate::workflows::view as orchestration;
 use crate::worktrees::service::unit_view;
-use crate::write_path::Kept;
+use crate::write_path::WriteOptions;
 
 /// Starts a workflow with a plan that was checked. It has no coordinator yet.
 pub fn start_workflow(cx: &Context, plan: &Plan) -> Outcome<Workflow> {
@@ -146,12 +146,12 @@ pub(crate) fn lead_workflow(cx: &Context, id: &WorkflowId, vacant: bool) -> Outc
         workflow: id.clone(),
         vacant,
     };
-    crate::write_path::transact_as(cx, None, &command, Kept::default()).map(drop)
+    crate::write_path::transact_as(cx, None, &command, WriteOptions::default()).map(drop)
 }
 
 pub(crate) fn leave_workflow(cx: &Context, id: &WorkflowId) -> Outcome<()> {
     let command = Command::LeaveWorkflow { workflow: id.clone() };
-    crate::write_path::transact_as(cx, None, &command, Kept::default()).map(drop)
+    crate::write_path::transact_as(cx, None, &command, WriteOptions::default()).map(drop)
 }
 
 pub(crate) fn end_workflow(cx: &Context, id: &WorkflowId, outcome: Ended) -> Outcome<Workflow> {

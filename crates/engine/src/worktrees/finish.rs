@@ -17,7 +17,7 @@ use crate::api::rescue::Force;
 use crate::api::{Answer, Reply};
 use crate::context::Context;
 use crate::landing::obstacles;
-use crate::landing::service::{Run, Sorted, merge_units, sent_before};
+use crate::landing::service::{Eligibility, Run, merge_units, sent_before};
 
 /// Lands the unit, then removes its worktree and branch.
 pub(crate) fn finish_unit(cx: &Context, text: Option<&str>) -> Outcome<Answer> {
@@ -98,14 +98,14 @@ pub(crate) fn propose_unit(cx: &Context, text: Option<&str>) -> Outcome<Answer> 
     let target = crate::landing::service::landing_target(cx, &repo, &ask, std::slice::from_ref(&unit))?;
     let mut run = Run::new(cx, repo, target, &ask);
     run.alone = true;
-    let turn = run.take_turn()?;
-    let report = match run.sort(unit.clone())? {
-        Sorted::Told(report) if report.verdict == Verdict::AlreadyLanded => UnitReport {
+    let target_lock = run.lock_target()?;
+    let report = match run.eligibility(unit.clone())? {
+        Eligibility::Reported(report) if report.verdict == Verdict::AlreadyLanded => UnitReport {
             help: Vec::new(),
             ..*report
         },
-        Sorted::Told(report) => *report,
-        Sorted::Work(work) => run.propose(&work)?,
+        Eligibility::Reported(report) => *report,
+        Eligibility::Eligible(work) => run.propose(&work)?,
     };
     let landed = report.verdict == Verdict::AlreadyLanded;
     let mut next = Vec::new();
@@ -115,7 +115,7 @@ pub(crate) fn propose_unit(cx: &Context, text: Option<&str>) -> Outcome<Answer> 
             run.target, unit.id
         ));
     }
-    drop(turn);
+    drop(target_lock);
     let mut warnings = std::mem::take(&mut run.warnings);
     if landed && let Err((why, later)) = crate::worktrees::finish::clean_up_after_landing(cx, &unit) {
         warnings.push(why);

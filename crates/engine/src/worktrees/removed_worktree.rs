@@ -12,7 +12,7 @@ use crate::units::worktree_state::leads_to;
 
 /// A folder that was a worktree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lost {
+pub struct RemovedWorktree {
     /// The path of the folder.
     pub folder: PathBuf,
     /// The git folder of its repository.
@@ -24,16 +24,16 @@ fn is_repository(common: &Path) -> bool {
 }
 
 /// Returns the current folder, or one above it, if that was a worktree and no longer is.
-pub fn lost() -> Option<Lost> {
+pub fn removed_worktree() -> Option<RemovedWorktree> {
     std::env::current_dir().ok()?.ancestors().find_map(forgotten)
 }
 
 /// The folder exists, and its git folder is gone: the removal was interrupted in between.
-fn forgotten(folder: &Path) -> Option<Lost> {
+fn forgotten(folder: &Path) -> Option<RemovedWorktree> {
     let git_dir = leads_to(folder).filter(|git_dir| !git_dir.exists())?;
     let worktrees = git_dir.parent().filter(|above| above.ends_with("worktrees"))?;
     let common = worktrees.parent().filter(|common| is_repository(common))?;
-    Some(Lost {
+    Some(RemovedWorktree {
         folder: folder.to_owned(),
         common: common.to_owned(),
     })

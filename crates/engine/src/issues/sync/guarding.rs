@@ -13,16 +13,20 @@ use jit_core::model::time::Wall;
 use jit_os::clock;
 use jit_store::{Outcome, View};
 
-use super::{Context, Haul, refuse};
+use super::{Context, TreeChanges, refuse};
 
 /// Sets aside edits that go beyond what a command could do (E6). Returns the policy to decide by, if an edit concerns
 /// guarded fields.
-pub(crate) fn hold_back(cx: &Context, view: &View, haul: &mut Haul) -> Outcome<Option<Policy>> {
+pub(crate) fn hold_back(cx: &Context, view: &View, changes: &mut TreeChanges) -> Outcome<Option<Policy>> {
     let touches = |found: &FoundIssue| {
         let guarded = ["gates", "parent", "type"];
         guarded.iter().any(|name| found.by_hand.contains(name)) || is_done_by_hand(found)
     };
-    let mut all = haul.found.iter().chain(&haul.brought_back).chain(&haul.held_back);
+    let mut all = changes
+        .found
+        .iter()
+        .chain(&changes.brought_back)
+        .chain(&changes.held_back);
     if !all.any(touches) {
         return Ok(None);
     }
@@ -44,12 +48,12 @@ pub(crate) fn hold_back(cx: &Context, view: &View, haul: &mut Haul) -> Outcome<O
     };
     let now = Wall::from_ms(clock::wall_ms());
     let who = (&policy, &cx.actor.agent_id);
-    for found in std::mem::take(&mut haul.found) {
+    for found in std::mem::take(&mut changes.found) {
         let back = touches(&found)
             && is_held_back(&*view.table, &found, who, now).map_err(|e| refuse(Code::Io, e))?;
         match back {
-            true => haul.held_back.push(found),
-            false => haul.found.push(found),
+            true => changes.held_back.push(found),
+            false => changes.found.push(found),
         }
     }
     Ok(Some(policy))

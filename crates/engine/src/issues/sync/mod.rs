@@ -45,7 +45,7 @@ use crate::context::Context;
 use crate::issues::seen::{self, Depth, Since, Sweep};
 use crate::issues::tree::{self, Unsound};
 use crate::refusals::refuse;
-use crate::write_path::Kept;
+use crate::write_path::WriteOptions;
 use dating::Standing;
 use guarding::is_done_by_hand;
 use history::History;
@@ -83,7 +83,7 @@ impl Why {
 
 /// Issues found in a tree, with the long texts that are new.
 #[derive(Default)]
-pub(crate) struct Haul {
+pub(crate) struct TreeChanges {
     found: Vec<FoundIssue>,
     texts: Vec<Vec<u8>>,
     unsound: Vec<(IssueId, Unsound)>,
@@ -119,7 +119,7 @@ pub(crate) struct Asked {
     taken_back: usize,
 }
 
-impl Haul {
+impl TreeChanges {
     fn put_back(&mut self, found: FoundIssue) {
         let id = &found.issue.id;
         self.said.push(format!(
@@ -160,7 +160,7 @@ impl Joined {
         self
     }
 
-    fn told(mut self) -> Vec<String> {
+    fn into_messages(mut self) -> Vec<String> {
         self.warnings.append(&mut self.said);
         self.warnings
     }
@@ -212,8 +212,8 @@ pub(crate) fn sync_tree<T>(
         TreeScope::Named(names) => join_named(cx, &issues, names, why),
     };
     match outcome {
-        Ok(joined) if joined.looked_at == 0 => (joined.told(), early),
-        Ok(joined) => (joined.told(), None),
+        Ok(joined) if joined.looked_at == 0 => (joined.into_messages(), early),
+        Ok(joined) => (joined.into_messages(), None),
         Err(refusal) if refusal.code == Code::NotInitialized => (Vec::new(), None),
         Err(refusal) => {
             let warning = format!(
@@ -275,7 +275,7 @@ pub fn join_tree(cx: &Context) -> Outcome<(usize, Vec<String>)> {
     };
     let depth = Depth::Texts;
     let joined = join_since(cx, Since::Ever, (&git_dir, &issues), depth, Why::Asked, || ())?;
-    Ok((joined.issues, joined.told()))
+    Ok((joined.issues, joined.into_messages()))
 }
 
 /// Imports the issues of this tree that the log does not have; returns their number.
@@ -373,9 +373,9 @@ pub(crate) fn join_ids_in(
                 Some(view) => view,
                 None => crate::write_path::view(cx)?,
             };
-            let mut haul = haul_all(cx, &view, issues, some, &mut asked)?;
-            let policy = crate::issues::sync::guarding::hold_back(cx, &view, &mut haul)?;
-            outdated.extend(bring_in(cx, haul, policy.as_ref(), why, &mut joined)?);
+            let mut changes = all_tree_changes(cx, &view, issues, some, &mut asked)?;
+            let policy = crate::issues::sync::guarding::hold_back(cx, &view, &mut changes)?;
+            outdated.extend(bring_in(cx, changes, policy.as_ref(), why, &mut joined)?);
         }
         left = outdated;
         if left.is_empty() {
@@ -387,17 +387,23 @@ pub(crate) fn join_ids_in(
     Ok(joined)
 }
 
-fn haul_all(cx: &Context, view: &View, issues: &Path, some: &[IssueId], asked: &mut Asked) -> Outcome<Haul> {
-    let mut haul = Haul {
+fn all_tree_changes(
+    cx: &Context,
+    view: &View,
+    issues: &Path,
+    some: &[IssueId],
+    asked: &mut Asked,
+) -> Outcome<TreeChanges> {
+    let mut changes = TreeChanges {
         asked: std::mem::take(asked),
-        ..Haul::default()
+        ..TreeChanges::default()
     };
     let mut ids = some.to_vec();
     let mut next = 0;
     while let Some(id) = ids.get(next).cloned() {
-        crate::issues::sync::tree_changes::haul(cx, &*view.table, issues, &id, &mut haul)?;
+        crate::issues::sync::tree_changes::find_tree_changes(cx, &*view.table, issues, &id, &mut changes)?;
         // An issue that became done together with its parts is judged with them: they are read too.
-        if haul
+        if changes
             .found
             .last()
             .is_some_and(|found| found.issue.id == id && is_done_by_hand(found))
@@ -412,22 +418,22 @@ fn haul_all(cx: &Context, view: &View, issues: &Path, some: &[IssueId], asked: &
         }
         next += 1;
     }
-    *asked = std::mem::take(&mut haul.asked);
-    Ok(haul)
+    *asked = std::mem::take(&mut changes.asked);
+    Ok(changes)
 }
 
 /// Appends the found changes. Returns the issues whose description was changed meanwhile: nothing of those was
 /// imported.
 fn bring_in(
     cx: &Context,
-    mut haul: Haul,
+    mut changes: TreeChanges,
     policy: Option<&Policy>,
     why: Why,
     joined: &mut Joined,
 ) -> Outcome<Vec<IssueId>> {
     for (what, all) in [
-        ("left alone", &haul.unsound),
-        ("passed over, the rest counts", &haul.passed_over),
+        ("left alone", &changes.unsound),
+        ("passed over, the rest counts", &changes.passed_over),
     ] {
         if let Some((_, first)) = all.first() {
             let more = match all.len() {
@@ -439,33 +445,33 @@ fn bring_in(
                 .push(format!("{what}: {first}{more}; jit validate tells all"));
         }
     }
-    let unsound = haul.unsound.iter().chain(&haul.passed_over);
+    let unsound = changes.unsound.iter().chain(&changes.passed_over);
     joined.again.extend(unsound.map(|(id, _)| id.clone()));
-    let left_alone = std::mem::take(&mut haul.unsound).into_iter();
+    let left_alone = std::mem::take(&mut changes.unsound).into_iter();
     joined.left_alone.extend(left_alone.map(|(_, unsound)| unsound));
-    joined.again.append(&mut haul.again);
-    joined.awaited.append(&mut haul.awaited);
-    joined.said.append(&mut haul.said);
+    joined.again.append(&mut changes.again);
+    joined.awaited.append(&mut changes.awaited);
+    joined.said.append(&mut changes.said);
     let mut quiet = Vec::new();
     for (found, project) in [
-        (haul.found, false),
-        (haul.brought_back, true),
+        (changes.found, false),
+        (changes.brought_back, true),
         // The tree must not keep content that does not hold.
-        (haul.held_back, true),
+        (changes.held_back, true),
     ] {
         if found.is_empty() {
             continue;
         }
-        let kept = Kept {
-            texts: &haul.texts,
-            met: &haul.met,
+        let options = WriteOptions {
+            texts: &changes.texts,
+            met: &changes.met,
             project,
             aside: Some(why.wait()),
             policy,
-            ..Kept::default()
+            ..WriteOptions::default()
         };
         let command = Command::JoinIssues(found);
-        let done = crate::write_path::transact_as(cx, None, &command, kept)?;
+        let done = crate::write_path::transact_as(cx, None, &command, options)?;
         joined.said.extend(done.notices);
         let Decided::Joined(ids) = done.reply else {
             continue;
@@ -479,8 +485,8 @@ fn bring_in(
         quiet.append(&mut found);
     }
     let outdated = outdated(cx, quiet)?;
-    haul.met.retain(|(id, _)| !outdated.contains(id));
-    crate::issues::sync::texts::keep_met(cx, haul.met.iter())?;
+    changes.met.retain(|(id, _)| !outdated.contains(id));
+    crate::issues::sync::texts::keep_met(cx, changes.met.iter())?;
     Ok(outdated)
 }
 

@@ -22,7 +22,7 @@ use jit_core::model::issue::Issue;
 use jit_core::model::time::Wall;
 
 use super::dating::long_ago;
-use super::{Context, Haul};
+use super::{Context, TreeChanges};
 
 /// The most issues that are reported in one check.
 const MOST_TOLD: usize = 10;
@@ -34,7 +34,7 @@ pub(crate) fn take_back(
     issues: &Path,
     (mine, sheet): (&Issue, &Sheet),
     found: &mut FoundIssue,
-    haul: &mut Haul,
+    changes: &mut TreeChanges,
 ) -> bool {
     let id = &mine.id;
     let is_behind = |name: &&str| {
@@ -52,25 +52,25 @@ pub(crate) fn take_back(
     behind.sort_unstable();
     behind.dedup();
     if !behind.is_empty()
-        && crate::issues::sync::dating::is_uncommitted(cx, issues, id, ISSUE, &mut haul.asked)
+        && crate::issues::sync::dating::is_uncommitted(cx, issues, id, ISSUE, &mut changes.asked)
     {
         // Uncommitted edits are later by themselves.
         if behind.iter().any(|name| !found.is_edited(name)) {
-            haul.awaited.push(id.clone());
+            changes.awaited.push(id.clone());
         }
         return false;
     }
     let Some(since) = behind.iter().map(|name| sheet.stamp(mine, name)).min() else {
         return false;
     };
-    let versions = versions(haul, issues, id, since);
+    let versions = versions(changes, issues, id, since);
     let ours_at = |name: &str| sheet.stamp(mine, name);
     let is_of_a_commit = |name: &String| versions.iter().any(|(at, _)| is_time_of(*at, ours_at(name)));
     let all = match behind.iter().any(is_of_a_commit) {
-        true => self::versions(haul, issues, id, long_ago(mine)),
+        true => self::versions(changes, issues, id, long_ago(mine)),
         false => Vec::new(),
     };
-    let history = &haul.asked.history;
+    let history = &changes.asked.history;
     // Many commits share one second. A reverting commit replaced a stamp by one that had been there before, or that
     // is older.
     let went_back = |at: Wall, to: &FoundIssue, name: &str| {
@@ -101,7 +101,7 @@ pub(crate) fn take_back(
         })
     });
     if !behind.is_empty() {
-        let further: Vec<FoundIssue> = haul
+        let further: Vec<FoundIssue> = changes
             .asked
             .history
             .further_on(&cx.place, issues, (id, ISSUE))
@@ -120,13 +120,13 @@ pub(crate) fn take_back(
     if behind.is_empty() {
         return false;
     }
-    haul.asked.taken_back += 1;
-    let is_told = haul.asked.taken_back <= MOST_TOLD;
+    changes.asked.taken_back += 1;
+    let is_told = changes.asked.taken_back <= MOST_TOLD;
     if let Some(place) = behind.iter().position(|name| name == "gates") {
         // Each gate has a stamp of its own.
         behind.remove(place);
         if is_told {
-            haul.said.push(format!(
+            changes.said.push(format!(
                 "a commit took gates of {id} back to what they were; that changes nothing: jit gate add or rm {id} <gate>"
             ));
         }
@@ -137,7 +137,7 @@ pub(crate) fn take_back(
         .filter(|name| !found.is_edited(name))
         .collect();
     if is_told && !told.is_empty() {
-        haul.said.push(format!(
+        changes.said.push(format!(
             "a commit took {} of {id} back to what it was, and that counts",
             told.join(", ")
         ));
@@ -158,9 +158,14 @@ pub(crate) fn take_back(
 
 /// Returns an issue's fields in the checked-out history since then, or slightly before. A change may have a stamp
 /// later than its real time, as far as needed to follow the previous change.
-pub(crate) fn versions(haul: &mut Haul, issues: &Path, id: &IssueId, since: Wall) -> Vec<(Wall, FoundIssue)> {
+pub(crate) fn versions(
+    changes: &mut TreeChanges,
+    issues: &Path,
+    id: &IssueId,
+    since: Wall,
+) -> Vec<(Wall, FoundIssue)> {
     let since = Wall::from_ms(since.ms().saturating_sub(2_000));
-    let contents = haul.asked.history.contents(issues, (id, ISSUE), since);
+    let contents = changes.asked.history.contents(issues, (id, ISSUE), since);
     let read = |(at, issue)| Some((at, read(id, issue)?));
     contents.into_iter().filter_map(read).collect()
 }

@@ -15,7 +15,7 @@ use jit_store::Outcome;
 
 use super::dating::long_ago;
 use super::reverts::{is_time_of, just_after, taken_at, versions};
-use super::{Context, Haul};
+use super::{Context, TreeChanges};
 use crate::issues::text;
 
 /// The most texts whose parts are looked up.
@@ -47,7 +47,7 @@ pub(crate) fn weigh_text(
     (mine, sheet): (&Issue, &Sheet),
     found: &mut FoundIssue,
     folder: &IssueFolder,
-    haul: &mut Haul,
+    changes: &mut TreeChanges,
 ) -> Outcome<Weighed> {
     let unreadable = |e: io::Error| io_refusal("read", &cx.replica.folder(&mine.id), &e);
     let has = |digest: &str| cx.replica.text(&mine.id, digest).map_err(unreadable);
@@ -76,7 +76,7 @@ pub(crate) fn weigh_text(
                     issues,
                     &mine.id,
                     DESCRIPTION,
-                    &mut haul.asked,
+                    &mut changes.asked,
                 ))
     {
         return Ok(Weighed::ByStamp);
@@ -89,10 +89,11 @@ pub(crate) fn weigh_text(
         // Three possible causes: it was seen before, an interrupted jit did not finish writing, or a commit reverted
         // it.
         found.edited.retain(|name| *name != "text");
-        if crate::issues::sync::dating::is_uncommitted(cx, issues, &mine.id, DESCRIPTION, &mut haul.asked) {
-            haul.awaited.push(mine.id.clone());
-        } else if let Some(at) = taken_back(cx, issues, mine, (&digest, &ours, ours_at), haul)?
-            && !haul
+        if crate::issues::sync::dating::is_uncommitted(cx, issues, &mine.id, DESCRIPTION, &mut changes.asked)
+        {
+            changes.awaited.push(mine.id.clone());
+        } else if let Some(at) = taken_back(cx, issues, mine, (&digest, &ours, ours_at), changes)?
+            && !changes
                 .asked
                 .history
                 .further_on(&cx.place, issues, (&mine.id, DESCRIPTION))
@@ -105,10 +106,10 @@ pub(crate) fn weigh_text(
         return Ok(Weighed::ByStamp);
     }
     let is_new = is_edited
-        && crate::issues::sync::dating::is_uncommitted(cx, issues, &mine.id, DESCRIPTION, &mut haul.asked);
+        && crate::issues::sync::dating::is_uncommitted(cx, issues, &mine.id, DESCRIPTION, &mut changes.asked);
     if !is_new {
         // If others continued from here to a text we know, this is an old text that was never read.
-        for text in haul
+        for text in changes
             .asked
             .history
             .further_on(&cx.place, issues, (&mine.id, DESCRIPTION))
@@ -133,7 +134,7 @@ pub(crate) fn weigh_text(
         true => Origin::Unknown,
         // It was made from this text, although we returned to that text later.
         false if is_of_ours => Origin::Ours,
-        false => origin(cx, issues, mine, (&digest, &ours, ours_at), theirs, haul)?,
+        false => origin(cx, issues, mine, (&digest, &ours, ours_at), theirs, changes)?,
     };
     let base = match origin {
         Origin::Ours => return Ok(Weighed::MadeOfOurs(just_after(ours_at))),
@@ -152,14 +153,14 @@ pub(crate) fn weigh_text(
     });
     // Theirs counts as known only after it has been imported. Ours is kept because other trees may still refer to it.
     keep_met(cx, [(mine.id.clone(), ours.clone())].iter())?;
-    haul.met.push((mine.id.clone(), theirs.clone()));
+    changes.met.push((mine.id.clone(), theirs.clone()));
     if merged.as_ref().is_none_or(|(_, both)| *both) && (is_later || merged.is_some()) {
         // They cannot be merged there: the text that does not count is reported.
         let (which, other) = match is_later {
             true => ("what is here counts", &digest),
             false => ("what is elsewhere counts, being later", &their_digest),
         };
-        haul.said.push(format!(
+        changes.said.push(format!(
             "the description of {} was changed here and elsewhere, in the same place: {which}; the other text is in {}",
             mine.id,
             cx.replica.text_path(&mine.id, other).display()
@@ -180,7 +181,7 @@ pub(crate) fn weigh_text(
             if !is_edited {
                 found.edited.push("text");
             }
-            haul.texts.push(merged);
+            changes.texts.push(merged);
             Ok(Weighed::Merged)
         }
     }
@@ -194,10 +195,10 @@ pub(crate) fn origin(
     mine: &Issue,
     (digest, ours, ours_at): (&str, &[u8], Wall),
     theirs: &[u8],
-    haul: &mut Haul,
+    changes: &mut TreeChanges,
 ) -> Outcome<Origin> {
     let id = &mine.id;
-    let versions = haul
+    let versions = changes
         .asked
         .history
         .contents(issues, (id, DESCRIPTION), long_ago(mine));
@@ -243,17 +244,17 @@ fn taken_back(
     issues: &Path,
     mine: &Issue,
     (digest, text, ours_at): (&String, &[u8], Wall),
-    haul: &mut Haul,
+    changes: &mut TreeChanges,
 ) -> Outcome<Option<Wall>> {
     // An old branch has no commits since then.
     let about = Wall::from_ms(ours_at.ms().saturating_sub(1_000));
-    let history = &mut haul.asked.history;
+    let history = &mut changes.asked.history;
     let since = history.contents(issues, (&mine.id, DESCRIPTION), about);
     let Some(last) = since.iter().map(|(at, _)| *at).max() else {
         return Ok(None);
     };
     let all = history.contents(issues, (&mine.id, DESCRIPTION), long_ago(mine));
-    let stamps = versions(haul, issues, &mine.id, long_ago(mine));
+    let stamps = versions(changes, issues, &mine.id, long_ago(mine));
     let mut stamped = stamps
         .iter()
         .filter(|(_, before)| before.text_before.as_ref() == Some(digest))

@@ -17,23 +17,23 @@ use jit_store::Outcome;
 
 use super::dating::written;
 use super::texts::Weighed;
-use super::{Asked, Context, Haul, refuse};
+use super::{Asked, Context, TreeChanges, refuse};
 use crate::issues::tree::{self, Unsound};
 
-/// Adds the changes of one issue in a tree to the haul.
-pub(crate) fn haul(
+/// Adds the changes of one issue in a tree to the changes.
+pub(crate) fn find_tree_changes(
     cx: &Context,
     table: &dyn Table,
     issues: &Path,
     id: &IssueId,
-    haul: &mut Haul,
+    changes: &mut TreeChanges,
 ) -> Outcome<()> {
     let unreadable = |e| refuse(Code::Io, e);
     let folder = match tree::load(issues, id) {
         Ok(Some(folder)) => folder,
         Ok(None) => return Ok(()),
         Err(unsound) => {
-            haul.unsound.push((id.clone(), unsound));
+            changes.unsound.push((id.clone(), unsound));
             return Ok(());
         }
     };
@@ -44,11 +44,11 @@ pub(crate) fn haul(
     let mut found = match tree::read(issues, id, &folder) {
         Ok(found) => found,
         Err(unsound) => {
-            haul.unsound.push((id.clone(), unsound));
+            changes.unsound.push((id.clone(), unsound));
             return Ok(());
         }
     };
-    haul.passed_over.extend(
+    changes.passed_over.extend(
         found
             .problems
             .drain(..)
@@ -61,21 +61,23 @@ pub(crate) fn haul(
         found.beside = Some((mine.text.clone(), sheet.stamp(mine, "text")));
         let is_seen = state::is_known_file(table, id, &found.digest).map_err(unreadable)?;
         if is_seen {
-            found.again = is_saved_again(cx, issues, (mine, &sheet), &found, haul);
+            found.again = is_saved_again(cx, issues, (mine, &sheet), &found, changes);
             found.forget_edits();
         }
-        if must_wait(cx, &found, haul) {
+        if must_wait(cx, &found, changes) {
             return Ok(());
         }
         let changed_at = found.issue.updated_at;
         let mut waiting = Vec::new();
         if let Some(holder) = crate::issues::sync::guarding::held_elsewhere(cx, table, id)? {
-            waiting = edited_files(cx, issues, (mine, &sheet), &found, is_seen, haul);
+            waiting = edited_files(cx, issues, (mine, &sheet), &found, is_seen, changes);
             // Edits that only the holder may make wait until the lease ends, and stay in the file.
             for file in &waiting {
                 let path = issues.join(id.as_str()).join(file);
                 let what = format!("edited here, while {holder} holds {id}: it counts when that has ended");
-                haul.unsound.push((id.clone(), Unsound { path, line: 0, what }));
+                changes
+                    .unsound
+                    .push((id.clone(), Unsound { path, line: 0, what }));
                 found.leave_out(file, (mine, &sheet));
             }
         }
@@ -88,11 +90,11 @@ pub(crate) fn haul(
                 || (folder.comments.is_empty()
                     && !state::comments(table, id).map_err(unreadable)?.is_empty()));
         let weighed =
-            crate::issues::sync::texts::weigh_text(cx, issues, (mine, &sheet), &mut found, &folder, haul)?;
+            crate::issues::sync::texts::weigh_text(cx, issues, (mine, &sheet), &mut found, &folder, changes)?;
         let has_text =
             found.issue.text == mine.text || (weighed == Weighed::ByStamp && !found.edited.contains(&"text"));
         let is_taken_back =
-            crate::issues::sync::reverts::take_back(cx, issues, (mine, &sheet), &mut found, haul);
+            crate::issues::sync::reverts::take_back(cx, issues, (mine, &sheet), &mut found, changes);
         if has_text
             && !found.again
             && !is_taken_back
@@ -101,12 +103,12 @@ pub(crate) fn haul(
             if is_back && lost_files(table, (mine, &sheet), &found, &folder).map_err(unreadable)? {
                 // It contains nothing new, but it must be written again.
                 found.again = true;
-                haul.put_back(found);
+                changes.put_back(found);
             }
             return Ok(());
         }
-        settle_edits(cx, issues, &mut found, &mut haul.asked);
-        crate::issues::sync::dating::date_edits(cx, issues, &mut found, &mut haul.asked);
+        settle_edits(cx, issues, &mut found, &mut changes.asked);
+        crate::issues::sync::dating::date_edits(cx, issues, &mut found, &mut changes.asked);
         match weighed {
             Weighed::Merged if !found.edited.contains(&"text") => found.edited.push("text"),
             Weighed::MadeOfOurs(at) if !found.edited.contains(&"text") => {
@@ -125,8 +127,10 @@ pub(crate) fn haul(
             && let Err(problem) = check_kept(now, joined, Some(&sheet))
         {
             // Both together exceed the limits: the content stays in the files.
-            haul.met.retain(|(met, _)| met != id);
-            haul.unsound.push((id.clone(), tree::place(issues, id, problem)));
+            changes.met.retain(|(met, _)| met != id);
+            changes
+                .unsound
+                .push((id.clone(), tree::place(issues, id, problem)));
             return Ok(());
         }
         let (now, joined) = joined.unwrap_or_else(|| (mine.clone(), sheet.clone()));
@@ -145,26 +149,28 @@ pub(crate) fn haul(
             found.sheet.stamps.remove("text");
             found.edited.retain(|name| *name != "text");
         }
-        if must_wait(cx, &found, haul) {
+        if must_wait(cx, &found, changes) {
             return Ok(());
         }
         let changed_at = found.issue.updated_at;
-        settle_edits(cx, issues, &mut found, &mut haul.asked);
+        settle_edits(cx, issues, &mut found, &mut changes.asked);
         found.settle_all(Wall::from_ms(clock::wall_ms()));
         stay_deleted(&mut found, changed_at);
         if let Err(problem) = check_kept(&found.issue, &found.sheet, None) {
-            haul.unsound.push((id.clone(), tree::place(issues, id, problem)));
+            changes
+                .unsound
+                .push((id.clone(), tree::place(issues, id, problem)));
             return Ok(());
         }
     }
     if let Some(text) = &folder.description
         && found.issue.text.as_deref() == Some(&text_digest(text))
     {
-        haul.texts.push(text.clone());
+        changes.texts.push(text.clone());
     }
     // A deletion removes all files except one, and git has merged that too.
     if is_back {
-        haul.put_back(found);
+        changes.put_back(found);
     } else if is_overruled {
         // The file is written again. Its content is kept, including parts that no message mentions.
         cx.replica
@@ -172,25 +178,25 @@ pub(crate) fn haul(
             .map_err(|e| io_refusal("write", &cx.replica.folder(id), &e))?;
         if found.again || has_edited_fields(&found) {
             let kept = cx.replica.text_path(id, &text_digest(&folder.issue));
-            haul.said.push(format!(
+            changes.said.push(format!(
                 "the {ISSUE} of {id} as it was edited here is in {}",
                 kept.display()
             ));
         }
-        haul.held_back.push(found);
+        changes.held_back.push(found);
     } else {
-        haul.found.push(found);
+        changes.found.push(found);
     }
     Ok(())
 }
 
 /// Returns whether the time of an edit cannot be known yet and does not matter now. It is read again at the next
 /// check.
-fn must_wait(cx: &Context, found: &FoundIssue, haul: &mut Haul) -> bool {
+fn must_wait(cx: &Context, found: &FoundIssue, changes: &mut TreeChanges) -> bool {
     let is_edit = found.unstamped || !found.is_untouched();
-    let waits = haul.asked.is_reader && is_edit && crate::issues::sync::dating::is_git_at_work(cx);
+    let waits = changes.asked.is_reader && is_edit && crate::issues::sync::dating::is_git_at_work(cx);
     if waits {
-        haul.again.push(found.issue.id.clone());
+        changes.again.push(found.issue.id.clone());
     }
     waits
 }
@@ -214,7 +220,7 @@ fn edited_files(
     (mine, sheet): (&Issue, &Sheet),
     found: &FoundIssue,
     is_seen: bool,
-    haul: &mut Haul,
+    changes: &mut TreeChanges,
 ) -> Vec<&'static str> {
     let is_edit = || {
         let now = Wall::from_ms(clock::wall_ms());
@@ -233,7 +239,7 @@ fn edited_files(
         .into_iter()
         .filter(|(file, is_new)| {
             *is_new
-                && crate::issues::sync::dating::is_uncommitted(cx, issues, &mine.id, file, &mut haul.asked)
+                && crate::issues::sync::dating::is_uncommitted(cx, issues, &mine.id, file, &mut changes.asked)
         })
         .map(|(file, _)| file)
         .collect()
@@ -246,7 +252,7 @@ fn is_saved_again(
     issues: &Path,
     (mine, sheet): (&Issue, &Sheet),
     found: &FoundIssue,
-    haul: &mut Haul,
+    changes: &mut TreeChanges,
 ) -> bool {
     let id = &mine.id;
     let written = written(issues, id, ISSUE);
@@ -255,12 +261,12 @@ fn is_saved_again(
     names.retain(|name| *name != "text" && is_later(name));
     let is_gone = sheet.deleted && !found.sheet.deleted && has_edited_fields(found) && is_later("deleted");
     if !is_gone && names.is_empty()
-        || !crate::issues::sync::dating::is_uncommitted(cx, issues, id, ISSUE, &mut haul.asked)
+        || !crate::issues::sync::dating::is_uncommitted(cx, issues, id, ISSUE, &mut changes.asked)
     {
         return false;
     }
     if is_gone {
-        haul.said.push(format!(
+        changes.said.push(format!(
             "{id} was deleted, and what was saved here once more does not bring it back: jit issue restore {id}"
         ));
         return true;
@@ -268,7 +274,7 @@ fn is_saved_again(
     for name in names {
         let (counts, edit) = (sheet.value(mine, name), found.sheet.value(&found.issue, name));
         let (counts, edit) = (counts.to_string(), edit.to_string());
-        haul.said.push(format!(
+        changes.said.push(format!(
             "{name} of {id} was saved here once more as it was before, which is not taken again: \
              {counts:.100} counts, not {edit:.100}; jit issue show {id}"
         ));
