@@ -98,10 +98,16 @@ macro_rules! requests {
         }
 
         impl $name {
-            #[allow(unused_variables, reason = "most facts do not depend on the fields")]
             pub fn facts(&self) -> $crate::api::facts::Facts {
                 match self {
-                    $( Self::$variant $( { $( $field ),* } )? $( ( $inner ) )? => $facts ),*
+                    $(
+                        Self::$variant $( { $( $field ),* } )? $( ( $inner ) )? => {
+                            // Most facts do not depend on the fields.
+                            $( $( let _ = $field; )* )?
+                            $( let _ = $inner; )?
+                            $facts
+                        }
+                    ),*
                 }
             }
         }

@@ -284,6 +284,13 @@ impl Pace {
     }
 }
 
+/// Carries out a request about notifications.
+pub(crate) fn handle(cx: &Context, request: NotifyRequest) -> Outcome<Answer> {
+    match request {
+        NotifyRequest::Test => service::notify_test(cx),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -356,12 +363,5 @@ mod tests {
             shown.title
         );
         assert!(shown.title.chars().count() <= TITLE + 1 && shown.message.chars().count() <= MESSAGE + 1);
-    }
-}
-
-/// Carries out a request about notifications.
-pub(crate) fn handle(cx: &Context, request: NotifyRequest) -> Outcome<Answer> {
-    match request {
-        NotifyRequest::Test => service::notify_test(cx),
     }
 }
