@@ -39,12 +39,12 @@ pub(crate) fn handle(options: &Options, request: ConfigRequest) -> Outcome<Answe
         }
         ConfigRequest::Get { key } => {
             let setting = found.config.get(&key).map_err(|e| refused(&e))?;
-            let shown = view(&key, setting);
+            let view = view(&key, setting);
             let own = Sources::from_process(&found.place).repository;
             let is_own =
                 matches!(&setting.origin, Origin::File { file, .. } if Some(&**file) == own.as_deref());
             let caveat = caveat(&key, &setting.value).filter(|_| is_own);
-            let mut answer = found.answer(ConfigReply::Setting(shown));
+            let mut answer = found.answer(ConfigReply::Setting(view));
             answer.warnings.extend(caveat);
             Ok(answer)
         }
@@ -55,9 +55,8 @@ pub(crate) fn handle(options: &Options, request: ConfigRequest) -> Outcome<Answe
 fn view(key: &str, setting: &Setting) -> SettingView {
     SettingView {
         key: key.to_owned(),
-        value: json(&setting.value),
+        value: (&setting.value).into(),
         origin: setting.origin.to_string(),
-        text: setting.value.to_string(),
     }
 }
 
@@ -88,25 +87,12 @@ fn set(found: &Surroundings, key: String, value: &str, user: bool) -> Outcome<An
     Ok(Answer {
         reply: ConfigReply::Changed(ChangedSetting {
             key,
-            value: json(&value),
-            text: value.to_string(),
+            value: (&value).into(),
             file: file.display().to_string(),
         })
         .into(),
         warnings: failed.into_iter().chain(caveat).collect(),
     })
-}
-
-/// Converts the value of a setting to JSON.
-fn json(value: &Value) -> serde_json::Value {
-    match value {
-        Value::Text(text) => text.clone().into(),
-        Value::Word(word) => (*word).into(),
-        Value::Int(number) => (*number).into(),
-        Value::Dollars(usd) => serde_json::json!(usd),
-        Value::Flag(flag) => (*flag).into(),
-        Value::List(items) => items.clone().into(),
-    }
 }
 
 /// Returns a caveat for a right of agents in the repository's own file, because anybody could have written it there.

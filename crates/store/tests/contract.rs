@@ -74,6 +74,6 @@ impl Backend for Simulated {
     }
 }
 
-store_contract!(memory, in_memory());
-store_contract!(files, in_files());
-store_contract!(simulated_disk, simulated());
+store_contract!(memory, super::in_memory());
+store_contract!(files, super::in_files());
+store_contract!(simulated_disk, super::simulated());

@@ -40,7 +40,6 @@ pub trait Backend: Sync {
 macro_rules! store_contract {
     ($name:ident, $make:expr) => {
         mod $name {
-            use super::*;
             $crate::store_contract!(@ $make,
                 one_winner, a_holder_is_told_that_it_holds, others_are_refused, tokens_grow, lapsed_leases_are_granted_again,
                 a_lease_changes_hands, eviction_needs_a_person_and_a_reason, a_refusal_writes_nothing,

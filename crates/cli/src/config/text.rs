@@ -1,6 +1,6 @@
 //! Text of settings.
 
-use jit_engine::api::config::{ConfigReply, SettingView, Settings};
+use jit_engine::api::config::{ConfigReply, SettingValue, SettingView, Settings};
 
 use crate::render::{clean_line, table};
 
@@ -8,14 +8,14 @@ use crate::render::{clean_line, table};
 pub fn text(reply: &ConfigReply) -> String {
     match reply {
         ConfigReply::Settings(Settings { settings }) => settings_text(settings, false),
-        ConfigReply::Setting(setting) => match setting.value.as_str() {
-            Some(word) => format!("{word}\n"),
-            None => format!("{}\n", setting.value),
+        ConfigReply::Setting(setting) => match &setting.value {
+            SettingValue::Text(word) => format!("{word}\n"),
+            value => format!("{}\n", serde_json::json!(value)),
         },
         ConfigReply::Changed(setting) => format!(
             "{} = {} in {}\n",
             setting.key,
-            clean_line(&setting.text),
+            clean_line(&setting.value.to_string()),
             clean_line(&setting.file)
         ),
     }
@@ -26,7 +26,11 @@ pub fn settings_text(settings: &[SettingView], origins: bool) -> String {
     let rows: Vec<Vec<String>> = settings
         .iter()
         .map(|setting| {
-            let mut row = vec![format!("{} = {}", setting.key, clean_line(&setting.text))];
+            let mut row = vec![format!(
+                "{} = {}",
+                setting.key,
+                clean_line(&setting.value.to_string())
+            )];
             if origins {
                 row.push(format!("# {}", clean_line(&setting.origin)));
             }

@@ -1,11 +1,29 @@
 //! Costs of agents: dollars and tokens.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
+
+/// Millionths in a dollar.
+pub const MICRO: u64 = 1_000_000;
 
 /// Dollars, to the millionth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, schemars::JsonSchema)]
 #[schemars(with = "f64")]
 pub struct Usd(pub u64);
+
+/// The number of dollars, with as many digits as it needs.
+impl fmt::Display for Usd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 % MICRO {
+            0 => write!(f, "{}", self.0 / MICRO),
+            rest => {
+                let digits = format!("{rest:06}");
+                write!(f, "{}.{}", self.0 / MICRO, digits.trim_end_matches('0'))
+            }
+        }
+    }
+}
 
 impl Serialize for Usd {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {

@@ -1,5 +1,8 @@
 //! Requests and replies about settings. They work without a log.
 
+use std::fmt;
+
+use jit_core::model::cost::Usd;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -33,18 +36,43 @@ pub struct Settings {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SettingView {
     pub key: String,
-    pub value: serde_json::Value,
+    pub value: SettingValue,
     /// The file with its line, the variable, or `default`.
     pub origin: String,
-    /// The value as text for people.
-    pub text: String,
+}
+
+/// The value of a setting. Its text is TOML, as a file of settings has it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum SettingValue {
+    Flag(bool),
+    Number(u64),
+    Dollars(Usd),
+    Text(String),
+    List(Vec<String>),
+}
+
+impl fmt::Display for SettingValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(flag) => write!(f, "{flag}"),
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Dollars(usd) => write!(f, "{usd}"),
+            Self::Text(text) => write!(f, "{}", toml_edit::Value::from(text.as_str())),
+            Self::List(items) => {
+                let items: Vec<String> = items
+                    .iter()
+                    .map(|item| toml_edit::Value::from(item.as_str()).to_string())
+                    .collect();
+                write!(f, "[{}]", items.join(", "))
+            }
+        }
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ChangedSetting {
     pub key: String,
-    pub value: serde_json::Value,
-    /// The value as text for people.
-    pub text: String,
+    pub value: SettingValue,
     pub file: String,
 }

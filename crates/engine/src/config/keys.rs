@@ -7,11 +7,12 @@ use std::fmt;
 
 use jit_agents::hooks::decision::RuleMode as Mode;
 use jit_core::landing::path_rules::PathRule;
-use jit_core::model::cost::Usd;
+use jit_core::model::cost::{MICRO, Usd};
 use jit_core::model::glob::Pattern;
 use jit_core::model::scope::LockScope;
 use toml::de::{DeTable, DeValue};
 
+use crate::api::config::SettingValue;
 use crate::duration::{self, format_secs};
 
 /// The values that a key accepts.
@@ -78,30 +79,23 @@ pub enum Value {
     List(Vec<String>),
 }
 
+impl From<&Value> for SettingValue {
+    fn from(value: &Value) -> Self {
+        match value {
+            Value::Text(text) => Self::Text(text.clone()),
+            Value::Word(word) => Self::Text((*word).to_owned()),
+            Value::Int(number) => Self::Number(*number),
+            Value::Dollars(usd) => Self::Dollars(*usd),
+            Value::Flag(flag) => Self::Flag(*flag),
+            Value::List(items) => Self::List(items.clone()),
+        }
+    }
+}
+
 /// Formats the value as in a TOML file.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Word(word) => write!(f, "\"{word}\""),
-            Self::Text(text) => write!(f, "{}", toml_edit::Value::from(text.as_str())),
-            Self::Int(number) => write!(f, "{number}"),
-            Self::Dollars(Usd(micro)) => match micro % MICRO {
-                0 => write!(f, "{}", micro / MICRO),
-                rest => {
-                    let digits = format!("{rest:06}");
-                    write!(f, "{}.{}", micro / MICRO, digits.trim_end_matches('0'))
-                }
-            },
-            Self::Flag(flag) => write!(f, "{flag}"),
-            Self::List(items) => {
-                f.write_str("[")?;
-                for (n, item) in items.iter().enumerate() {
-                    let comma = if n == 0 { "" } else { ", " };
-                    write!(f, "{comma}{}", toml_edit::Value::from(item.as_str()))?;
-                }
-                f.write_str("]")
-            }
-        }
+        SettingValue::from(self).fmt(f)
     }
 }
 
@@ -126,8 +120,6 @@ pub struct Key {
 
 const DAY: u64 = 86_400;
 const YEAR: u64 = 365 * DAY;
-/// One dollar, in millionths.
-const MICRO: u64 = 1_000_000;
 /// The largest amount of dollars.
 const MOST_DOLLARS: u64 = 1_000_000_000;
 /// An amount of tokens or turns.

@@ -191,7 +191,9 @@ pub(super) mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    use super::*;
+    use std::path::Path;
+
+    use super::{Ground, Place, Whose};
     use jit_git::{Git, GitEnv};
 
     /// Makes a repository `main` with the linked worktrees `own` (inside of `main`) and `other`.
