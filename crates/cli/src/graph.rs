@@ -2,13 +2,11 @@
 //!
 //! With `--json` and the text format, the reply itself is printed. Other formats are a string inside the JSON document.
 
-use jit_engine::api::issues::IssueReply;
-use jit_engine::api::issues::{GraphFormat, IssueRequest};
 use std::path::PathBuf;
 
 use jit_core::model::ids::IssuePrefix;
+use jit_engine::api::issues::{GraphFormat, IssueReply, IssueRequest};
 use jit_engine::api::{Answer, Reply};
-use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 use serde_json::json;
 
@@ -55,7 +53,7 @@ pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
         closed: flags.all,
         drawn,
     };
-    let Answer { reply, warnings } = jit_engine::handle::handle(&call.open(Need::Read)?, request)?;
+    let Answer { reply, warnings } = call.send(request)?;
     let Reply::Issues(IssueReply::Picture(picture)) = &reply else {
         return Ok(call.show(&reply.value(), |_| String::new()).warn(warnings));
     };

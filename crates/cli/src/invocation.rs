@@ -1,6 +1,7 @@
 //! One invocation of a command: its global options, how it asks the engine, and its output.
 
 use std::ffi::OsString;
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use jit_core::decide::command::IssueChange;
 use jit_core::model::ids::IssuePrefix;
 use jit_core::model::refusal::{Code, Refusal};
 use jit_engine::api::claims::ClaimRequest;
-use jit_engine::api::issues::IssueRequest;
+use jit_engine::api::content::FileSource;
+use jit_engine::api::issues::{IssueRequest, MAX_IMPORT_BYTES};
 use jit_engine::api::{Answer, Request};
 use jit_engine::context::{Context, Options};
 use jit_engine::worktree_identity::identity::Need;
@@ -333,6 +335,25 @@ pub fn write_file(path: &std::path::Path, content: &[u8]) -> Outcome<String> {
         _ => jit_os::file::replace_here(path, content).map_err(failed)?,
     }
     Ok(path.display().to_string())
+}
+
+/// Returns a file for the engine to read. `-` is standard input, which is read here.
+pub fn file_source(path: PathBuf) -> Outcome<FileSource> {
+    let mut content = None;
+    if path.as_os_str() == "-" {
+        let mut bytes = Vec::new();
+        // The engine refuses what is longer than its limit.
+        let read = std::io::stdin()
+            .lock()
+            .take(MAX_IMPORT_BYTES + 1)
+            .read_to_end(&mut bytes);
+        read.map_err(|e| Box::new(Refusal::new(Code::Io, format!("cannot read -: {e}"))))?;
+        content = Some(bytes.into());
+    }
+    Ok(FileSource {
+        path: path.into(),
+        content,
+    })
 }
 
 /// Parses a duration such as `600`, `90s` or `1h30m` into seconds.

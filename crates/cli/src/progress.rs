@@ -5,7 +5,6 @@
 use jit_core::model::ids::IssuePrefix;
 use jit_engine::api::Answer;
 use jit_engine::api::issues::IssueRequest;
-use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
 use crate::invocation::{Invocation, Output, invalid};
@@ -29,7 +28,7 @@ pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
     if call.json() {
         return Err(invalid("either --json or --yaml"));
     }
-    let Answer { reply, warnings } = jit_engine::handle::handle(&call.open(Need::Read)?, request)?;
+    let Answer { reply, warnings } = call.send(request)?;
     let text = yaml(&call.kept(&reply.value()));
     Ok(call.show(&(), |_| text).warn(warnings))
 }

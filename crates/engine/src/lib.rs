@@ -20,6 +20,7 @@ pub mod handle;
 pub mod heartbeats;
 pub mod hooks;
 pub mod identity;
+pub mod import_files;
 pub mod init;
 pub mod issues;
 pub mod landing;

@@ -22,7 +22,7 @@ use jit_os::process::ProcessRef;
 use jit_os::{clock, file, random};
 use jit_store::{Outcome, View};
 
-use crate::api::sessions::StartSession;
+use crate::api::sessions::{BindTo, StartSession};
 use crate::api::{Answer, Reply};
 use crate::context::Context;
 use crate::heartbeats::{self as heartbeat, Beats, Heartbeat};
@@ -39,6 +39,17 @@ fn default_scope(agent_type: &str) -> LockScope {
         "developer" => LockScope::Worktree,
         _ => LockScope::Global,
     }
+}
+
+/// Finds the process that a session is bound to.
+fn process_of(bind: BindTo) -> Outcome<ProcessRef> {
+    let found = match bind {
+        BindTo::Process(process) => Ok(Some(process)),
+        BindTo::Pid(pid) => ProcessRef::of(pid),
+        BindTo::CallerOf(pid) => sessions::agent_process(pid),
+    };
+    let found = found.map_err(|e| refuse(Code::Invalid, e))?;
+    found.ok_or_else(|| refuse(Code::NotFound, "there is no such process"))
 }
 
 pub(crate) fn start_session(cx: &Context, asked: &StartSession) -> Outcome<Answer> {
@@ -73,6 +84,7 @@ pub(crate) fn start_session(cx: &Context, asked: &StartSession) -> Outcome<Answe
             format!("a PR group is PR- and three digits, such as PR-001, not {group:?}"),
         ));
     }
+    let bind = asked.bind.map(process_of).transpose()?;
     let entropy = random::u128().map_err(|e| refuse(Code::Io, e))?;
     let started = Session {
         session_id: SessionId::generate(entropy),
@@ -96,8 +108,8 @@ pub(crate) fn start_session(cx: &Context, asked: &StartSession) -> Outcome<Answe
     };
     let session = (**session).clone();
     let io = |e: io::Error| refuse(Code::Io, e);
-    beat_for(cx, &session, asked.bind).map_err(io)?;
-    if let Some(process) = asked.bind {
+    beat_for(cx, &session, bind).map_err(io)?;
+    if let Some(process) = bind {
         let control = &cx.place.control_dir;
         sessions::unbind(control, &[]).map_err(io)?;
         sessions::bind(control, process, &session.session_id, &session.agent_id).map_err(io)?;

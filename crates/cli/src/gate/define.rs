@@ -2,17 +2,12 @@
 //!
 //! What must hold: a gate has a command, or it is manual.
 
-use jit_engine::api::gates::GateRequest;
 use std::path::PathBuf;
 
-use jit_engine::api::gates::{DEFAULT_TIMEOUT_SECS, Draft};
-use jit_engine::api::gates::{Gate, GateName};
-use jit_engine::gates::export::GateExport;
-use jit_engine::gates::presets;
-use jit_engine::issues::import_files as read;
+use jit_engine::api::gates::{DEFAULT_TIMEOUT_SECS, Draft, Gate, GateName, GateRequest};
 use jit_store::Outcome;
 
-use crate::invocation::{Invocation, Output, duration, invalid};
+use crate::invocation::{Invocation, Output, duration, file_source, invalid};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -56,49 +51,36 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
-    let brought = flags.from.is_some();
-    let gates = match (&flags.preset, &flags.from) {
-        (Some(preset), _) => of_preset(preset, &flags)?,
-        (None, Some(file)) => GateExport::definitions(file, &read::file(file)?)?,
-        (None, None) => vec![one(flags)?],
-    };
-    call.ask(GateRequest::Define { brought, gates })
+    call.ask(match (flags.preset, flags.from) {
+        (Some(preset), _) => GateRequest::DefinePreset {
+            preset,
+            timeout_secs: flags.timeout,
+            required_for: flags.required_for,
+        },
+        (None, Some(file)) => GateRequest::DefineExported {
+            file: file_source(file)?,
+        },
+        (None, None) => {
+            let draft = Draft {
+                command: flags.command,
+                manual: flags.manual,
+                timeout_secs: flags.timeout.unwrap_or(DEFAULT_TIMEOUT_SECS),
+                description: flags.description,
+                required_for: flags.required_for,
+            };
+            let gates = vec![one(&flags.name.unwrap_or_default(), draft)?];
+            GateRequest::Define { gates }
+        }
+    })
 }
 
-fn one(flags: Flags) -> Outcome<(GateName, Gate)> {
-    let name = flags.name.unwrap_or_default().parse().map_err(invalid)?;
-    if flags.command.is_none() && !flags.manual {
+/// Checks the gate that the flags define.
+fn one(name: &str, draft: Draft) -> Outcome<(GateName, Gate)> {
+    let name = name.parse().map_err(invalid)?;
+    if draft.command.is_none() && !draft.manual {
         return Err(invalid(
             "say what to run (--command) or that somebody has to look (--manual)",
         ));
     }
-    let draft = Draft {
-        command: flags.command,
-        manual: flags.manual,
-        timeout_secs: flags.timeout.unwrap_or(DEFAULT_TIMEOUT_SECS),
-        description: flags.description,
-        required_for: flags.required_for,
-    };
     Ok((name, draft.try_into().map_err(invalid)?))
-}
-
-fn of_preset(preset: &str, flags: &Flags) -> Outcome<Vec<(GateName, Gate)>> {
-    let Some(gates) = presets::preset(preset) else {
-        let known: Vec<&str> = presets::names().collect();
-        return Err(invalid(format!(
-            "there is no preset {preset:?}; there are: {}",
-            known.join(", ")
-        )));
-    };
-    let with_flags = |(name, gate): (GateName, Gate)| {
-        let draft = Draft {
-            command: gate.command().map(str::to_owned),
-            manual: gate.is_manual(),
-            timeout_secs: flags.timeout.unwrap_or(gate.timeout().as_secs()),
-            description: gate.description().map(str::to_owned),
-            required_for: flags.required_for.clone(),
-        };
-        Ok((name, draft.try_into().map_err(invalid)?))
-    };
-    gates.into_iter().map(with_flags).collect()
 }

@@ -2,17 +2,14 @@
 //!
 //! `--json` needs `--output`, because `--json` prints exactly one document and an export has many.
 
-use jit_engine::api::issues::Exported;
-use jit_engine::api::issues::IssueReply;
-use jit_engine::api::issues::IssueRequest;
 use std::path::PathBuf;
 
+use jit_engine::api::issues::{Exported, IssueReply, IssueRequest};
 use jit_engine::api::{Answer, Reply};
-use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 use serde_json::json;
 
-use crate::invocation::{Invocation, Output, invalid, write_file};
+use crate::invocation::{Invocation, Output, invalid, unexpected, write_file};
 use crate::render::clean_json;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -41,10 +38,9 @@ pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
             "--json prints one document, an export has one a line: give --output, or leave --json out",
         ));
     }
-    let Answer { reply, warnings } =
-        jit_engine::handle::handle(&call.open(Need::Read)?, IssueRequest::Export)?;
+    let Answer { reply, warnings } = call.send(IssueRequest::Export)?;
     let Reply::Issues(IssueReply::Exported(Exported { issues, lines })) = reply else {
-        return Err(invalid("the answer is no export"));
+        return Err(unexpected());
     };
     let Some(file) = flags.output else {
         return Ok(call.show(&(), |_| clean_json(lines)).warn(warnings));

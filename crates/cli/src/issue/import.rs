@@ -4,19 +4,14 @@
 //! - Issues that exist already are left alone, so an import can be repeated.
 //! - The exit code is 6 if there are only problems: no issue was imported, and none existed already.
 
-use jit_engine::api::issues::IssueReply;
-use jit_engine::api::issues::IssueRequest;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use jit_core::exchange;
-use jit_engine::api::issues::Import;
+use jit_engine::api::issues::{Import, IssueReply, IssueRequest, Tracker};
 use jit_engine::api::{Answer, Reply};
-use jit_engine::issues::import_files as read;
-use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
-use crate::invocation::{Invocation, Output, invalid};
+use crate::invocation::{Invocation, Output, file_source, unexpected};
 use crate::render::clean_line;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -46,33 +41,19 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
-    let need = if flags.dry_run { Need::Read } else { Need::Write };
-    let cx = call.open(need)?;
-    let (source, parsed) = match flags.from {
-        From::Backlog => {
-            let read::Files { files, left_out } = read::folder(&flags.file)?;
-            let files = files
-                .iter()
-                .map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
-            let mut parsed = exchange::backlog(files);
-            for file in left_out {
-                let what = "it is no task, and not in a folder of tasks";
-                parsed.problem(Some(file), 0, what);
-            }
-            ("backlog", parsed)
-        }
-        From::Beads => ("beads", exchange::beads(&read::file(&flags.file)?)),
-        From::Github => ("github", exchange::github(&read::file(&flags.file)?)),
-        From::Jsonl => ("jsonl", exchange::jsonl(&read::file(&flags.file)?)),
-    };
     let import = Import {
-        source: source.into(),
-        parsed,
+        from: match flags.from {
+            From::Beads => Tracker::Beads,
+            From::Github => Tracker::Github,
+            From::Backlog => Tracker::Backlog,
+            From::Jsonl => Tracker::Jsonl,
+        },
+        file: file_source(flags.file)?,
         dry_run: flags.dry_run,
     };
-    let Answer { reply, warnings } = jit_engine::handle::handle(&cx, IssueRequest::Import(Arc::new(import)))?;
+    let Answer { reply, warnings } = call.send(IssueRequest::Import(Arc::new(import)))?;
     let Reply::Issues(IssueReply::Imported(done)) = &reply else {
-        return Err(invalid("the answer is no import"));
+        return Err(unexpected());
     };
     let all_bad = done.imported.is_empty() && done.skipped.is_empty() && !done.problems.is_empty();
     let shown = call.show(&reply.value(), |style| {

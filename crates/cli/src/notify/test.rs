@@ -3,15 +3,12 @@
 //! What must hold: the exit code is 6 if one of them could not be sent.
 
 use jit_engine::api::Reply;
-use jit_engine::api::notify::Notified;
-use jit_engine::api::notify::NotifyReply;
-use jit_engine::api::notify::NotifyRequest;
-use jit_engine::worktree_identity::identity::Need;
+use jit_engine::api::notify::{Notified, NotifyReply, NotifyRequest};
 use jit_store::Outcome;
 
 use super::text::sent_text;
 use crate::exit::CHECK_FAILED;
-use crate::invocation::{Invocation, Output};
+use crate::invocation::{Invocation, Output, unexpected};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -21,15 +18,14 @@ use crate::invocation::{Invocation, Output};
 pub struct Flags {}
 
 pub fn run(_: Flags, call: &Invocation) -> Outcome<Output> {
-    let answer = jit_engine::handle::handle(&call.open(Need::Read)?, NotifyRequest::Test)?;
-    let failed = matches!(&answer.reply, Reply::Notify(NotifyReply::Sent(Notified { sent })) if sent.iter().any(|one| !one.ok));
-    let shown = call.show(&answer.reply.value(), |style| match &answer.reply {
-        Reply::Notify(NotifyReply::Sent(Notified { sent })) => sent_text(sent, style),
-        _ => String::new(),
-    });
+    let answer = call.send(NotifyRequest::Test)?;
+    let Reply::Notify(NotifyReply::Sent(Notified { sent })) = &answer.reply else {
+        return Err(unexpected());
+    };
+    let shown = call.show(&answer.reply.value(), |style| sent_text(sent, style));
     let shown = shown.warn(answer.warnings);
-    Ok(match failed {
-        true => shown.exit(CHECK_FAILED),
-        false => shown,
+    Ok(match sent.iter().all(|one| one.ok) {
+        true => shown,
+        false => shown.exit(CHECK_FAILED),
     })
 }

@@ -2,15 +2,11 @@
 //!
 //! With `--bind`, the calling program and every process it starts act as this agent, without any variable.
 
-use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::scope::LockScope;
-use jit_engine::api::sessions::SessionRequest;
-use jit_engine::api::sessions::StartSession;
-use jit_engine::identity::process_binding as sessions;
-use jit_os::process::ProcessRef;
+use jit_engine::api::sessions::{BindTo, SessionRequest, StartSession};
 use jit_store::Outcome;
 
-use crate::invocation::{Invocation, Output, invalid};
+use crate::invocation::{Invocation, Output};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -40,14 +36,9 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
-    let no_process = || Box::new(Refusal::new(Code::NotFound, "there is no such process"));
     let bind = match (flags.bind, flags.bind_pid) {
-        (_, Some(pid)) => Some(ProcessRef::of(pid).map_err(invalid)?.ok_or_else(no_process)?),
-        (true, None) => Some(
-            sessions::agent_process()
-                .map_err(invalid)?
-                .ok_or_else(no_process)?,
-        ),
+        (_, Some(pid)) => Some(BindTo::Pid(pid)),
+        (true, None) => Some(BindTo::CallerOf(std::process::id())),
         (false, None) => None,
     };
     call.ask(SessionRequest::Start(Box::new(StartSession {

@@ -1,14 +1,11 @@
 //! `jit worktree env`: prints the environment of a unit's commands as shell `export` lines.
 
 use jit_engine::api::Reply;
-use jit_engine::api::units::UnitEnv;
-use jit_engine::api::units::UnitReply;
-use jit_engine::api::units::UnitRequest;
-use jit_engine::worktree_identity::identity::Need;
+use jit_engine::api::units::{UnitEnv, UnitReply, UnitRequest};
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
 
-use crate::invocation::{Invocation, Output};
+use crate::invocation::{Invocation, Output, unexpected};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  eval \"$(jit worktree env)\"\n  jit worktree env DATE-1 --json")]
@@ -18,13 +15,13 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
-    let answer = jit_engine::handle::handle(&call.open(Need::Read)?, UnitRequest::Env { unit: flags.unit })?;
-    let lines = match &answer.reply {
-        Reply::Units(UnitReply::Env(UnitEnv { env })) => env
-            .iter()
-            .map(|(name, value)| format!("export {name}={}\n", shell_word(value)))
-            .collect(),
-        _ => String::new(),
+    let answer = call.send(UnitRequest::Env { unit: flags.unit })?;
+    let Reply::Units(UnitReply::Env(UnitEnv { env })) = &answer.reply else {
+        return Err(unexpected());
     };
-    Ok(call.show(&answer.reply.value(), |_| lines).warn(answer.warnings))
+    let lines = env
+        .iter()
+        .map(|(name, value)| format!("export {name}={}\n", shell_word(value)));
+    let shown = call.show(&answer.reply.value(), |_| lines.collect());
+    Ok(shown.warn(answer.warnings))
 }

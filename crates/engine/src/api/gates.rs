@@ -11,17 +11,22 @@ use jit_core::model::time::Wall;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::api::content::FileSource;
 use crate::api::facts::TreeScope::IfMoved;
 use crate::api::facts::{named, reads, replies, requests, writes};
 
 requests! {
     /// Gates: what an issue must pass to be done.
     pub enum GateRequest {
-        Define {
-            /// The gates come from an export: they were not written here, and none may replace another.
-            brought: bool,
-            gates: Vec<(GateName, Gate)>,
+        Define { gates: Vec<(GateName, Gate)> } => writes(IfMoved),
+        /// Defines the gates of a preset. A timeout replaces those of the preset.
+        DefinePreset {
+            preset: String,
+            timeout_secs: Option<u64>,
+            required_for: Vec<String>,
         } => writes(IfMoved),
+        /// Defines the gates of an export of `jit uninstall`. They were not written here, so none may replace another.
+        DefineExported { file: FileSource } => writes(IfMoved),
         /// Deletes a gate definition from this tree.
         Undefine { name: String } => writes(IfMoved),
         /// Runs the named gate, or every automatic gate that the issue must pass.

@@ -1,10 +1,9 @@
 //! Requests and replies about issues.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use jit_core::decide::command::IssueChange;
-use jit_core::exchange::{ImportProblem, Parsed, Skipped};
+use jit_core::exchange::{ImportProblem, Skipped};
 use jit_core::model::ids::{AgentId, IssueId, IssuePrefix};
 use jit_core::model::issue::{Comment, Issue, IssueState, Performer, Priority};
 use jit_core::model::lease::Lease;
@@ -14,6 +13,7 @@ use jit_core::query::graph::{Branch, GraphData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::api::content::FileSource;
 use crate::api::facts::TreeScope::{All, Texts};
 use crate::api::facts::{named, reads, replies, requests, writes};
 use crate::api::issue_list::Listing;
@@ -53,6 +53,7 @@ requests! {
         } => reads(All),
         /// The dependencies of one issue, as a tree.
         DependencyTree { issue: IssuePrefix } => reads(All),
+        /// Imports issues from the files of another tracker.
         Import(import: Arc<Import>) => writes(All).writes_if(!import.dry_run),
         Export => reads(Texts),
     }
@@ -142,12 +143,39 @@ pub struct IssueFilter {
     pub actor: Option<Performer>,
 }
 
-/// Issues parsed from another tracker.
+/// The tracker that issues are imported from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Tracker {
+    Beads,
+    Github,
+    /// Markdown files of Backlog.md: a folder, or one file.
+    Backlog,
+    /// An export of jit.
+    Jsonl,
+}
+
+impl Tracker {
+    /// The name that ids of imported issues are derived from, together with their original ids.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Beads => "beads",
+            Self::Github => "github",
+            Self::Backlog => "backlog",
+            Self::Jsonl => "jsonl",
+        }
+    }
+}
+
+/// The most bytes that are imported, from one file or from many.
+pub const MAX_IMPORT_BYTES: u64 = 512 << 20;
+
+/// Files of another tracker.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Import {
-    /// The tracker they come from. Ids made for them are derived from it and from their original ids.
-    pub source: Cow<'static, str>,
-    pub parsed: Parsed,
+    pub from: Tracker,
+    pub file: FileSource,
     /// Reports what would be imported, and imports nothing.
     pub dry_run: bool,
 }

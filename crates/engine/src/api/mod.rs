@@ -7,6 +7,7 @@
 pub mod attempts;
 pub mod claims;
 pub mod config;
+pub mod content;
 pub mod doctor;
 pub mod facts;
 pub mod file_locks;

@@ -1,29 +1,18 @@
 //! A path in a request or a reply: a string, or `{"bytes": "<base64>"}` where it is not UTF-8.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use super::content::Written;
 
 /// A path, exactly as it is, whatever its bytes are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Written", into = "Written")]
 pub struct ApiPath(OsString);
-
-/// The path as it is written in JSON.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-enum Written {
-    Text(String),
-    Bytes {
-        /// The bytes of the path in base64.
-        bytes: String,
-    },
-}
 
 impl ApiPath {
     pub fn as_path(&self) -> &Path {
@@ -67,12 +56,7 @@ impl From<String> for ApiPath {
 
 impl From<ApiPath> for Written {
     fn from(path: ApiPath) -> Self {
-        match path.0.into_string() {
-            Ok(text) => Self::Text(text),
-            Err(path) => Self::Bytes {
-                bytes: STANDARD.encode(path.as_bytes()),
-            },
-        }
+        path.0.into_vec().into()
     }
 }
 
@@ -80,24 +64,18 @@ impl TryFrom<Written> for ApiPath {
     type Error = String;
 
     fn try_from(written: Written) -> Result<Self, String> {
-        let path = match written {
-            Written::Text(text) => OsString::from(text),
-            Written::Bytes { bytes } => {
-                let bytes = STANDARD
-                    .decode(&bytes)
-                    .map_err(|e| format!("the bytes of a path are not base64: {e}"))?;
-                OsString::from_vec(bytes)
-            }
-        };
-        match path.as_bytes().contains(&0) {
+        let path = Vec::try_from(written)?;
+        match path.contains(&0) {
             true => Err("a path contains a zero byte".to_owned()),
-            false => Ok(Self(path)),
+            false => Ok(Self(OsString::from_vec(path))),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
     use super::*;
 
     fn json(path: &[u8]) -> String {

@@ -44,6 +44,17 @@ pub struct PrunedSessions {
     pub pruned: Vec<SessionId>,
 }
 
+/// The process that a session is bound to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BindTo {
+    Process(ProcessRef),
+    /// The process with this number.
+    Pid(u32),
+    /// The program that started the process with this number. Shells in between do not count.
+    CallerOf(u32),
+}
+
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct StartSession {
@@ -53,7 +64,7 @@ pub struct StartSession {
     pub pr_group: Option<String>,
     pub lock_scope: Option<LockScope>,
     /// The process that acts in the session, together with all its children.
-    pub bind: Option<ProcessRef>,
+    pub bind: Option<BindTo>,
     pub program: Option<String>,
     pub program_session: Option<String>,
 }

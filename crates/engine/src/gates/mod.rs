@@ -27,7 +27,17 @@ use jit_store::Outcome;
 /// Carries out a request about gates.
 pub(crate) fn handle(cx: &Context, request: GateRequest) -> Outcome<Answer> {
     match request {
-        GateRequest::Define { brought, gates } => service::define_gates(cx, &gates, brought),
+        GateRequest::Define { gates } => service::define_gates(cx, &gates, false),
+        GateRequest::DefinePreset {
+            preset,
+            timeout_secs,
+            required_for,
+        } => service::define_gates(cx, &presets::with(&preset, timeout_secs, &required_for)?, false),
+        GateRequest::DefineExported { file } => {
+            let bytes = crate::import_files::file(&file)?;
+            let gates = export::GateExport::definitions(file.path.as_path(), &bytes)?;
+            service::define_gates(cx, &gates, true)
+        }
         GateRequest::Undefine { name } => service::undefine_gate(cx, &name),
         GateRequest::Run { issue, gate } => service::run_gates(cx, &issue, gate.as_deref()),
         GateRequest::Judge {

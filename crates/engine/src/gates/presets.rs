@@ -4,7 +4,11 @@
 
 use std::path::Path;
 
+use jit_core::model::refusal::Code;
+use jit_store::Outcome;
+
 use crate::api::gates::{Draft, Gate, GateName};
+use crate::refusals::refuse;
 
 /// Name, command, seconds, description.
 type Row = (&'static str, &'static str, u64, &'static str);
@@ -68,6 +72,33 @@ fn gate((name, command, secs, description): &Row) -> Option<(GateName, Gate)> {
     };
     // A test finds a row that is not a valid gate.
     Some((name.parse().ok()?, draft.try_into().ok()?))
+}
+
+/// Returns the gates of a preset with the caller's timeout and types of issues.
+pub fn with(
+    preset: &str,
+    timeout_secs: Option<u64>,
+    required_for: &[String],
+) -> Outcome<Vec<(GateName, Gate)>> {
+    let gates = self::preset(preset).ok_or_else(|| {
+        let known: Vec<&str> = names().collect();
+        let known = known.join(", ");
+        refuse(
+            Code::Invalid,
+            format!("there is no preset {preset:?}; there are: {known}"),
+        )
+    })?;
+    let with_options = |(name, gate): (GateName, Gate)| {
+        let draft = Draft {
+            command: gate.command().map(str::to_owned),
+            manual: gate.is_manual(),
+            timeout_secs: timeout_secs.unwrap_or(gate.timeout().as_secs()),
+            description: gate.description().map(str::to_owned),
+            required_for: required_for.to_vec(),
+        };
+        Ok((name, draft.try_into().map_err(|e| refuse(Code::Invalid, e))?))
+    };
+    gates.into_iter().map(with_options).collect()
 }
 
 /// Returns the presets that fit the files at the top of a tree.

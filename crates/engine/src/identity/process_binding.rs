@@ -153,9 +153,9 @@ pub fn home() -> Option<PathBuf> {
     })
 }
 
-/// Returns the process of the agent: the nearest parent that is not just a shell in between.
-pub fn agent_process() -> io::Result<Option<ProcessRef>> {
-    let parents = process::ancestors(std::process::id())?;
+/// Returns the agent of the process with the number `of`: its nearest parent that is not just a shell in between.
+pub fn agent_process(of: u32) -> io::Result<Option<ProcessRef>> {
+    let parents = process::ancestors(of)?;
     Ok(parents
         .iter()
         .copied()

@@ -7,7 +7,7 @@ use crate::api::issues::IssueReply;
 use std::collections::HashSet;
 
 use jit_core::decide::command::{Command, CommandReply as Decided};
-use jit_core::exchange::{self, Errand, ImportPlan, ImportedIssue, Skipped};
+use jit_core::exchange::{self, Errand, ImportPlan, ImportedIssue, Parsed, Skipped};
 use jit_core::log::state;
 use jit_core::model::ids::{IssueId, RequestId};
 use jit_core::model::issue::text_digest;
@@ -16,10 +16,10 @@ use jit_core::model::refusal::Code;
 use jit_os::io_refusal;
 use jit_store::{Done, Outcome, View};
 
-use crate::api::issues::Import;
-use crate::api::issues::Imported;
+use crate::api::issues::{Import, Imported, Tracker};
 use crate::api::{Answer, Reply};
 use crate::context::Context;
+use crate::import_files::{Files, file, folder};
 use crate::refusals::refuse;
 use crate::write_path::WriteOptions;
 
@@ -29,7 +29,29 @@ const BYTES_AT_ONCE: usize = 32 << 20;
 /// At most this many warnings are printed; further ones are counted. The answer has them all.
 const MAX_WARNINGS: usize = 100;
 
+/// Reads the files of another tracker.
+fn parsed(import: &Import) -> Outcome<Parsed> {
+    match import.from {
+        Tracker::Beads => file(&import.file).map(|bytes| exchange::beads(&bytes)),
+        Tracker::Github => file(&import.file).map(|bytes| exchange::github(&bytes)),
+        Tracker::Jsonl => file(&import.file).map(|bytes| exchange::jsonl(&bytes)),
+        Tracker::Backlog => {
+            let Files { files, left_out } = folder(&import.file)?;
+            let files = files
+                .iter()
+                .map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
+            let mut parsed = exchange::backlog(files);
+            for file in left_out {
+                let what = "it is no task, and not in a folder of tasks";
+                parsed.problem(Some(file), 0, what);
+            }
+            Ok(parsed)
+        }
+    }
+}
+
 pub(crate) fn import(cx: &Context, import: &Import) -> Outcome<Answer> {
+    let parsed = parsed(import)?;
     let view = crate::write_path::view(cx)?;
     let policy = match crate::context::calling_agent::asking_agent(cx) {
         Some(_) => Policy {
@@ -39,12 +61,12 @@ pub(crate) fn import(cx: &Context, import: &Import) -> Outcome<Answer> {
         None => cx.policy.clone(),
     };
     let errand = Errand {
-        source: &import.source,
+        source: import.from.as_str(),
         by: &cx.actor.agent_id,
         policy: &policy,
         now: view.now.wall,
     };
-    let plan = exchange::plan(&import.parsed, errand, &*view.table).map_err(|e| refuse(Code::Io, e))?;
+    let plan = exchange::plan(&parsed, errand, &*view.table).map_err(|e| refuse(Code::Io, e))?;
     let ImportPlan {
         names,
         brought,

@@ -12,7 +12,6 @@
 pub mod change;
 pub mod exchange;
 pub mod graph;
-pub mod import_files;
 pub mod issue_lists;
 pub mod issues_without_files;
 pub mod lineage;

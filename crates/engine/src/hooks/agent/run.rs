@@ -39,7 +39,7 @@ use super::ground::{Ground, Whose};
 use super::guard::{self, Rules};
 use crate::api::Reply;
 use crate::api::file_locks::LockPaths;
-use crate::api::sessions::StartSession;
+use crate::api::sessions::{BindTo, StartSession};
 use crate::config::{Config, Origin, Sources};
 use crate::context::{Context, Options, Surroundings};
 use crate::heartbeats::Beats;
@@ -461,7 +461,7 @@ impl Hook {
                 return crate::sessions::beat_session(cx, Some(&session.session_id)).map(drop);
             }
         }
-        let bind = sessions::agent_process().ok().flatten();
+        let bind = sessions::agent_process(std::process::id()).ok().flatten();
         if let (Some(process), Some(root)) = (bind, cx.place.worktree_root.as_deref()) {
             // Without it the guard uses the current folder of the agent's shell.
             let _ = sessions::settle(process, root);
@@ -469,7 +469,7 @@ impl Hook {
         crate::sessions::start_session(
             cx,
             &StartSession {
-                bind,
+                bind: bind.map(BindTo::Process),
                 program: Some(self.program.as_str().to_owned()),
                 program_session: self.session.clone(),
                 ..StartSession::default()

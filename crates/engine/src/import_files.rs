@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use jit_core::model::refusal::{Code, Refusal};
 use jit_store::Outcome;
 
-/// The most bytes that are read, from one file or from many.
-const MAX_BYTES: u64 = 512 << 20;
+use crate::api::content::FileSource;
+use crate::api::issues::MAX_IMPORT_BYTES;
+
 /// The most files of a folder, and their greatest depth in it.
 const MAX_FILES: usize = 100_000;
 const MAX_DEPTH: usize = 16;
@@ -26,7 +27,7 @@ fn refuse(path: &Path, e: &io::Error) -> Box<Refusal> {
 fn too_much() -> io::Error {
     let text = format!(
         "there is more than can be imported at once ({} MiB)",
-        MAX_BYTES >> 20
+        MAX_IMPORT_BYTES >> 20
     );
     io::Error::new(io::ErrorKind::InvalidInput, text)
 }
@@ -51,11 +52,12 @@ fn open(path: &Path) -> io::Result<fs::File> {
     fs::File::open(path)
 }
 
-/// Reads a file, or standard input for `-`.
-pub fn file(path: &Path) -> Outcome<Vec<u8>> {
-    let read = || match path.to_str() {
-        Some("-") => bounded(io::stdin().lock(), MAX_BYTES),
-        _ => bounded(open(path)?, MAX_BYTES),
+/// Returns the content of a file.
+pub fn file(source: &FileSource) -> Outcome<Vec<u8>> {
+    let path = source.path.as_path();
+    let read = || match &source.content {
+        Some(content) => bounded(content.as_bytes(), MAX_IMPORT_BYTES),
+        None => bounded(open(path)?, MAX_IMPORT_BYTES),
     };
     read().map_err(|e| refuse(path, &e))
 }
@@ -73,18 +75,18 @@ pub struct Files {
 const TASKS: &[&str] = &["tasks", "drafts", "completed", "archive/tasks", "archive/drafts"];
 
 /// Reads every Markdown file under a folder that may be a task, or a single file.
-pub fn folder(path: &Path) -> Outcome<Files> {
-    let mut all = Files::default();
-    if path.to_str() == Some("-") || path.is_file() {
+pub fn folder(source: &FileSource) -> Outcome<Files> {
+    let (path, mut all) = (source.path.as_path(), Files::default());
+    if source.content.is_some() || path.is_file() {
         let name = path.file_name().unwrap_or_default();
-        let folder = path.parent().filter(|_| path.is_file());
+        let folder = path.parent().filter(|_| source.content.is_none());
         let name = within(folder).join(name);
-        let bytes = file(path)?;
+        let bytes = file(source)?;
         all.files.push((name.to_string_lossy().into_owned(), bytes));
         return Ok(all);
     }
     let (within, is_whole) = (within(Some(path)), path.join("tasks").is_dir());
-    let mut left = MAX_BYTES;
+    let mut left = MAX_IMPORT_BYTES;
     for found in markdown(path).map_err(|e| refuse(path, &e))? {
         let name = found.strip_prefix(path).unwrap_or(&found);
         if is_whole && !TASKS.iter().any(|folder| name.starts_with(folder)) {
