@@ -3,12 +3,13 @@
 //! What must hold: the exit code is 6 if a check fails. A warning alone exits with 0.
 
 use jit_engine::api::Reply;
-use jit_engine::api::doctor::{CheckStatus, Checks, DoctorReply, DoctorRequest};
+use jit_engine::api::doctor::{CheckStatus, Checks, DoctorReply, DoctorRequest, Schemas};
 use jit_store::Outcome;
 
 use crate::exit::CHECK_FAILED;
 use crate::invocation::{Invocation, Output, unexpected};
 use crate::render::{Style, clean_line};
+use crate::{migrate, recover, schema, validate};
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {}
@@ -26,6 +27,14 @@ pub fn run(_: Flags, call: &Invocation) -> Outcome<Output> {
 pub fn text(reply: &DoctorReply, style: Style) -> String {
     match reply {
         DoctorReply::Checks(checks) => checks_text(checks, style),
+        DoctorReply::Validated(report) => validate::text(report, style),
+        DoctorReply::Divergence(report) => validate::divergence_text(report, style),
+        DoctorReply::Schemas(Schemas { schemas }) => schemas.iter().map(|name| format!("{name}\n")).collect(),
+        DoctorReply::Schema(schema) => schema::text(schema),
+        DoctorReply::Migrated(done) => migrate::text(done, style),
+        DoctorReply::Recovered(recovered) => recover::text(recovered),
+        // The text of these names the file and the schema of the request.
+        DoctorReply::RegistryErrors(_) | DoctorReply::PlanErrors(_) => String::new(),
     }
 }
 

@@ -7,12 +7,13 @@
 
 use std::path::PathBuf;
 
-use jit_engine::compat::registry;
+use jit_engine::api::Reply;
+use jit_engine::api::doctor::{DoctorReply, DoctorRequest, MigratedFile};
 use jit_store::Outcome;
-use serde_json::json;
 
-use crate::invocation::{Invocation, Output};
-use crate::render::clean_line;
+use crate::exit::CHECK_FAILED;
+use crate::invocation::{Invocation, Output, unexpected};
+use crate::render::{Style, clean_line};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -29,51 +30,45 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
-    let report = registry::migrate(&flags.file, &crate::schema::agent_types(call), flags.dry_run)?;
-    let out = &report.outcome;
-    let about = |all: &[(String, String)], name: &str| -> Vec<_> {
-        all.iter()
-            .map(|(path, text)| json!({ "path": path, name: text }))
-            .collect()
+    let answer = call.send(DoctorRequest::Migrate {
+        file: flags.file.into(),
+        dry_run: flags.dry_run,
+    })?;
+    let Reply::Doctor(DoctorReply::Migrated(done)) = &answer.reply else {
+        return Err(unexpected());
     };
-    let value = json!({
-        "file": flags.file,
-        "changed": out.text.is_some(),
-        "dry_run": flags.dry_run,
-        "backup": report.backup,
-        "migrated": out.migrated,
-        "untouched": out.untouched,
-        "notes": about(&out.notes, "note"),
-        "problems": about(&out.problems, "problem"),
-    });
     // The report of a dry run, and any problem, is the answer. --quiet does not hide it.
-    let quiet = call.quiet() && !flags.dry_run && out.problems.is_empty();
-    let shown = call.show(&value, |style| {
-        if quiet {
-            return String::new();
-        }
-        let would = if flags.dry_run { "would be " } else { "" };
-        let mut text = format!(
-            "{} entries {would}migrated, {} of version 3.0.0 already\n",
-            out.migrated.len(),
-            out.untouched
-        );
-        if let Some(backup) = &report.backup {
-            let backup = backup.display().to_string();
-            text.push_str(&format!("the old content is in {}\n", clean_line(&backup)));
-        }
-        for (path, note) in &out.notes {
-            text.push_str(&format!("{} {}: {note}\n", style.bold("!"), clean_line(path)));
-        }
-        for (path, problem) in &out.problems {
-            text.push_str(&format!(
-                "{} {}: not migrated: {}\n",
-                style.bad("✗"),
-                clean_line(path),
-                clean_line(problem)
-            ));
-        }
-        text
+    let quiet = call.quiet() && !done.dry_run && done.problems.is_empty();
+    let shown = call.show(done, |style| match quiet {
+        true => String::new(),
+        false => text(done, style),
     });
-    Ok(shown.exit(if out.problems.is_empty() { 0 } else { 6 }))
+    let shown = shown.warn(answer.warnings);
+    Ok(shown.exit(if done.problems.is_empty() { 0 } else { CHECK_FAILED }))
+}
+
+pub fn text(done: &MigratedFile, style: Style) -> String {
+    let would = if done.dry_run { "would be " } else { "" };
+    let mut text = format!(
+        "{} entries {would}migrated, {} of version 3.0.0 already\n",
+        done.migrated.len(),
+        done.untouched
+    );
+    if let Some(backup) = &done.backup {
+        let backup = backup.as_path().display().to_string();
+        text.push_str(&format!("the old content is in {}\n", clean_line(&backup)));
+    }
+    for one in &done.notes {
+        let path = clean_line(&one.path);
+        text.push_str(&format!("{} {path}: {}\n", style.bold("!"), one.note));
+    }
+    for one in &done.problems {
+        text.push_str(&format!(
+            "{} {}: not migrated: {}\n",
+            style.bad("✗"),
+            clean_line(&one.path),
+            clean_line(&one.problem)
+        ));
+    }
+    text
 }

@@ -3,10 +3,8 @@
 //! If lines of the log are lost, the store moves all files to a backup. A new log begins with every lease and issue that
 //! survived.
 
-use jit_engine::worktree_identity::identity::Need;
+use jit_engine::api::doctor::{DoctorRequest, Recovered};
 use jit_store::Outcome;
-use jit_store::Recovered;
-use serde_json::json;
 
 use crate::invocation::{Invocation, Output};
 use crate::render::clean_line;
@@ -19,37 +17,27 @@ use crate::render::clean_line;
 pub struct Flags {}
 
 pub fn run(_: Flags, call: &Invocation) -> Outcome<Output> {
-    let cx = call.open(Need::Write)?;
-    let value = match cx.store.upkeep().salvage(&cx.actor)? {
-        Recovered::Sound { lines, mut mended } => {
-            mended.extend(jit_engine::doctor::validate::sweep_left_overs(&cx)?);
-            json!({ "salvaged": false, "lines": lines, "mended": mended })
+    call.ask(DoctorRequest::Recover)
+}
+
+pub fn text(recovered: &Recovered) -> String {
+    match recovered {
+        Recovered::Sound { lines, mended, .. } => {
+            let mended: String = mended
+                .iter()
+                .map(|repair| format!("  {}\n", clean_line(repair)))
+                .collect();
+            format!("The log is sound: {lines} lines.\n{mended}")
         }
         Recovered::Salvaged {
             backup,
-            lost,
-            leases,
             issues,
-        } => {
-            json!({ "salvaged": true, "backup": backup, "lost": lost, "leases": leases, "issues": issues })
-        }
-    };
-    Ok(call.done(&value, &[], |_| {
-        if value["salvaged"] == false {
-            let mended: String = value["mended"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .map(|m| format!("  {}\n", clean_line(m.as_str().unwrap_or(""))))
-                .collect();
-            return format!("The log is sound: {} lines.\n{mended}", value["lines"]);
-        }
-        format!(
-            "{} lines were lost; {} leases and {} issues survived.\nThe damaged files are kept in {}\n",
-            value["lost"],
-            value["leases"],
-            value["issues"],
-            clean_line(value["backup"].as_str().unwrap_or(""))
-        )
-    }))
+            leases,
+            lost,
+            ..
+        } => format!(
+            "{lost} lines were lost; {leases} leases and {issues} issues survived.\nThe damaged files are kept in {}\n",
+            clean_line(backup)
+        ),
+    }
 }

@@ -2,11 +2,12 @@
 
 use jit_engine::api::Reply;
 use jit_engine::api::hooks::HookReply;
-use jit_engine::api::setup::SetupReply;
+use jit_engine::api::setup::{GatePresets, SetupReply};
+use jit_engine::api::worktrees::GitWorktrees;
 
 use crate::render::Style;
 use crate::{
-    claim, config, doctor, gate, issue, lock, notify, rescue, session, status, trust, verify, whoami,
+    claim, config, doctor, gate, init, issue, lock, notify, rescue, session, status, trust, verify, whoami,
     workflow, worktree,
 };
 
@@ -27,9 +28,21 @@ pub fn text(reply: &Reply, done: &str, style: Style) -> String {
         Reply::FileLocks(reply) => lock::text::text(reply, style),
         Reply::Hooks(HookReply::Verified(verified)) => verify::text(verified, style),
         Reply::Notify(reply) => notify::text::text(reply, style),
-        Reply::Setup(SetupReply::Caller(caller)) => whoami::text(caller, style),
+        Reply::Setup(reply) => setup_text(reply, style),
         Reply::Config(reply) => config::text::text(reply),
         Reply::Doctor(reply) => doctor::text(reply, style),
+    }
+}
+
+/// Text of a reply about the set-up, the place or the caller.
+fn setup_text(reply: &SetupReply, style: Style) -> String {
+    match reply {
+        SetupReply::Caller(caller) => whoami::text(caller, style),
+        SetupReply::SetUp(done) => init::text(done, style),
+        SetupReply::Worktree(info) => worktree::info::text(info, style),
+        SetupReply::Identity(identity) => worktree::init::text(identity, style),
+        SetupReply::Worktrees(GitWorktrees { worktrees }) => worktree::list::text(worktrees),
+        SetupReply::GatePresets(GatePresets { presets }) => gate::presets::text(presets, style),
     }
 }
 
@@ -45,12 +58,13 @@ pub fn ids(reply: &Reply) -> String {
         Reply::Rescue(reply) => rescue::text::ids(reply),
         Reply::Sessions(reply) => session::text::ids(reply),
         Reply::FileLocks(reply) => lock::text::ids(reply),
-        Reply::Gates(_)
+        Reply::Setup(SetupReply::Identity(identity)) => vec![identity.worktree_id.as_str()],
+        Reply::Setup(_)
+        | Reply::Gates(_)
         | Reply::Trust(_)
         | Reply::Overview(_)
         | Reply::Hooks(_)
         | Reply::Notify(_)
-        | Reply::Setup(_)
         | Reply::Config(_)
         | Reply::Doctor(_) => Vec::new(),
     };

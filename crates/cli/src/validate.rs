@@ -8,20 +8,16 @@
 
 use std::path::{Path, PathBuf};
 
-use jit_core::compat::check::check;
-use jit_core::model::plan::Settings;
-use jit_engine::compat::registry;
-use jit_engine::context::Surroundings;
-use jit_engine::doctor::validate::Audit;
-use jit_engine::hooks::git::divergence;
-use jit_engine::plans;
-use jit_engine::worktree_identity::identity::Need;
-use jit_os::shell::shell_word;
+use jit_engine::api::Reply;
+use jit_engine::api::doctor::{
+    Divergence, DoctorReply, DoctorRequest, IssueProblem, PlanError, PlanErrors, Problem, RegistryError,
+    RegistryErrors, Validated,
+};
 use jit_store::Outcome;
-use serde_json::json;
 
-use crate::invocation::{Invocation, Output};
-use crate::render::clean_line;
+use crate::exit::CHECK_FAILED;
+use crate::invocation::{Invocation, Output, unexpected};
+use crate::render::{Style, clean_line};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -44,190 +40,124 @@ pub struct Flags {
     divergence: bool,
 }
 
-/// Checks whether this branch contains the tip of the main branch (C6).
-fn divergence(call: &Invocation) -> Outcome<Output> {
-    let found = Surroundings::find(&call.options()?)?;
-    let report = divergence::divergence(&found.place, &found.config)?;
-    let shown = call.show(&report, |style| {
-        let mark = if report.ok {
-            style.good("✓")
-        } else {
-            style.bad("✗")
-        };
-        let mut text = format!("{mark} {}\n", clean_line(&report.message));
-        for command in &report.help {
-            text.push_str(&format!("    {}\n", clean_line(command)));
-        }
-        text
-    });
-    Ok(shown.exit(if report.ok { 0 } else { 6 }))
-}
-
 pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
-    if flags.divergence {
-        return divergence(call);
-    }
-    if let (Some(name), Some(file)) = (&flags.schema, &flags.file) {
-        return by_schema(name, file, call);
-    }
-    // Broken settings are part of the report. No comparison here depends on them.
-    let options = call.options()?;
-    let (found, broken) = Surroundings::despite(&options)?;
-    let cx = jit_engine::opening::within(found, &options, Need::Read)?;
-    jit_engine::write_path::view(&cx)
-        .map(drop)
-        .or_else(|refusal| match refusal.code {
-            // The report below describes the damage.
-            jit_core::model::refusal::Code::Damaged => Ok(()),
-            _ => Err(refusal),
-        })?;
-    let report = cx.store.upkeep().validate(&cx.actor)?;
-    // Nothing can be compared with a damaged log.
-    let sound = !report.problems.iter().any(|p| p.check == "log" && !p.heals);
-    let audit = if sound {
-        jit_engine::doctor::validate::audit(&cx, flags.write_missing)?
+    let checked = match (flags.schema, flags.file) {
+        (Some(schema), Some(file)) => Some((schema, file)),
+        _ => None,
+    };
+    let request = match &checked {
+        _ if flags.divergence => DoctorRequest::Divergence,
+        Some((schema, file)) => DoctorRequest::CheckFile {
+            schema: schema.clone(),
+            file: file.clone().into(),
+        },
+        None => DoctorRequest::Validate {
+            write_missing: flags.write_missing,
+        },
+    };
+    let answer = call.send(request)?;
+    let Reply::Doctor(reply) = &answer.reply else {
+        return Err(unexpected());
+    };
+    let ok = match reply {
+        DoctorReply::Validated(report) => report.ok,
+        DoctorReply::Divergence(report) => report.ok,
+        DoctorReply::RegistryErrors(RegistryErrors { errors }) => errors.is_empty(),
+        DoctorReply::PlanErrors(PlanErrors { errors }) => errors.is_empty(),
+        _ => return Err(unexpected()),
+    };
+    let shown = call.show(&answer.reply.value(), |style| match (reply, &checked) {
+        (DoctorReply::RegistryErrors(RegistryErrors { errors }), Some((schema, file))) => {
+            registry_text(errors, schema, file, style)
+        }
+        (DoctorReply::PlanErrors(PlanErrors { errors }), Some((_, file))) => plan_text(errors, file, style),
+        _ => crate::doctor::text(reply, style),
+    });
+    let shown = shown.warn(answer.warnings);
+    Ok(shown.exit(if ok { 0 } else { CHECK_FAILED }))
+}
+
+pub fn divergence_text(report: &Divergence, style: Style) -> String {
+    let mark = if report.ok {
+        style.good("✓")
     } else {
-        Audit::default()
+        style.bad("✗")
     };
-    let ok = report.problems.is_empty() && audit.findings.is_empty() && broken.is_none();
-    const MEND: &str = "mend what the message names, then: jit validate";
-    let mut problems: Vec<_> = Vec::new();
-    problems.extend(broken.as_ref().map(|error| {
-        let (file, at) = error.file().unzip();
-        let (line, column) = at.flatten().unzip();
-        json!({
-            "check": "config", "message": error.to_string(), "heals": false, "help": MEND,
-            "file": file, "line": line, "column": column,
-        })
-    }));
-    let of_log = report
-        .problems
-        .iter()
-        .map(|p| json!({ "check": p.check, "message": p.message, "heals": p.heals, "help": p.help }));
-    problems.extend(of_log);
-    problems.extend(audit.findings.iter().map(|f| {
-        json!({
-            "check": f.check, "message": f.message, "heals": false, "help": f.help,
-            "file": f.file, "line": (f.line > 0).then_some(f.line),
-        })
-    }));
-    let value = json!({
-        "ok": ok,
-        "lines": report.lines,
-        "segments": report.segments,
-        "leases": report.leases,
-        "issues": report.issues,
-        "mended": audit.mended,
-        "notes": audit.notes,
-        "problems": problems,
-    });
-    let shown = call.show(&value, |style| {
-        let mut text = format!(
-            "{} lines in {} segments, {} leases, {} issues\n",
-            report.lines, report.segments, report.leases, report.issues
-        );
-        if !audit.mended.is_empty() {
-            text.push_str(&format!(
-                "the files of {} issues were behind the log and have been written anew\n",
-                audit.mended.len()
-            ));
-        }
-        for note in &audit.notes {
-            text.push_str(&format!("{} {}\n", style.bad("!"), clean_line(note)));
-        }
-        if let Some(error) = &broken {
-            let message = clean_line(&error.to_string());
-            text.push_str(&format!("{} config: {message}\n    {MEND}\n", style.bad("✗")));
-        }
-        let findings = audit.findings.iter().map(|f| {
-            let place = f.file.as_ref().filter(|_| f.check != "issue files");
-            let place = place.map(|path| match f.line {
-                0 => format!(" ({})", path.display()),
-                line => format!(" ({}:{line})", path.display()),
-            });
-            (
-                f.check,
-                format!("{}{}", f.message, place.unwrap_or_default()),
-                &f.help,
-            )
-        });
-        let problems = report
-            .problems
-            .iter()
-            .map(|p| (p.check, p.message.clone(), &p.help));
-        for (check, message, help) in problems.chain(findings) {
-            text.push_str(&format!(
-                "{} {check}: {}\n    {}\n",
-                style.bad("✗"),
-                clean_line(&message),
-                clean_line(help)
-            ));
-        }
-        if ok {
-            text.push_str(&format!("{} everything agrees with the log\n", style.good("✓")));
-        }
-        text
-    });
-    Ok(shown.exit(if ok { 0 } else { 6 }))
+    let mut text = format!("{mark} {}\n", clean_line(&report.message));
+    for command in &report.help {
+        text.push_str(&format!("    {}\n", clean_line(command)));
+    }
+    text
 }
 
-/// Checks whether a plan could run (G13).
-fn plan(file: &Path, call: &Invocation) -> Outcome<Output> {
-    // If a plan names no agent, the configuration names one.
-    let config = Settings {
-        agent: Some("claude".to_owned()),
-        ..Settings::default()
-    };
-    let flaws = plans::flaws(file, &config, plans::AGENTS)?;
-    let errors: Vec<_> = flaws
-        .iter()
-        .map(|flaw| json!({ "path": flaw.path, "line": flaw.line, "column": flaw.column, "problem": flaw.message }))
-        .collect();
-    let shown = call.show(&json!({ "errors": errors }), |style| {
-        if flaws.is_empty() {
-            return format!("{} as plan says\n", style.good("✓"));
-        }
-        let line = |flaw: &plans::Flaw| format!("{} {}\n", style.bad("✗"), clean_line(&flaw.shown(file)));
-        flaws.iter().map(line).collect()
-    });
-    Ok(shown.exit(if flaws.is_empty() { 0 } else { 6 }))
+pub fn text(report: &Validated, style: Style) -> String {
+    let mut text = format!(
+        "{} lines in {} segments, {} leases, {} issues\n",
+        report.lines, report.segments, report.leases, report.issues
+    );
+    if !report.mended.is_empty() {
+        text.push_str(&format!(
+            "the files of {} issues were behind the log and have been written anew\n",
+            report.mended.len()
+        ));
+    }
+    for note in &report.notes {
+        text.push_str(&format!("{} {}\n", style.bold("!"), clean_line(note)));
+    }
+    for problem in &report.problems {
+        let (check, message, help) = match problem {
+            Problem::Log(p) => (&p.check, p.message.clone(), &p.help),
+            Problem::Config(p) => (&p.check, p.message.clone(), &p.help),
+            Problem::Issue(p) => (&p.check, format!("{}{}", p.message, place(p)), &p.help),
+        };
+        text.push_str(&format!(
+            "{} {check}: {}\n    {}\n",
+            style.bad("✗"),
+            clean_line(&message),
+            clean_line(help)
+        ));
+    }
+    if report.ok {
+        text.push_str(&format!("{} everything agrees with the log\n", style.good("✓")));
+    }
+    text
 }
 
-fn by_schema(name: &str, file: &Path, call: &Invocation) -> Outcome<Output> {
-    if name == crate::schema::PLAN {
-        return plan(file, call);
+/// Returns the place of a problem, unless its message names the file already.
+fn place(problem: &IssueProblem) -> String {
+    let file = problem.file.as_ref().filter(|_| problem.check != "issue files");
+    let Some(file) = file.map(|file| file.as_path().display()) else {
+        return String::new();
+    };
+    match problem.line {
+        None => format!(" ({file})"),
+        Some(line) => format!(" ({file}:{line})"),
     }
-    if !jit_core::compat::SCHEMAS.contains(&name) {
-        return Err(crate::schema::unknown(name));
+}
+
+fn plan_text(errors: &[PlanError], file: &Path, style: Style) -> String {
+    if errors.is_empty() {
+        return format!("{} as plan says\n", style.good("✓"));
     }
-    let text = registry::read(file)?;
-    let flaws = check(name, &text, &crate::schema::agent_types(call), registry::now())
-        .ok_or_else(|| crate::schema::unknown(name))?;
-    let own = format!("jit migrate {}", shell_word(&file.to_string_lossy()));
-    let errors: Vec<_> = flaws
-        .iter()
-        .map(|flaw| {
-            let fix = flaw.fix.replace("jit migrate FILE", &own);
-            json!({ "path": flaw.path, "line": flaw.line, "problem": flaw.problem, "fix": fix })
-        })
-        .collect();
-    let shown = call.show(&json!({ "errors": errors }), |style| {
-        if flaws.is_empty() {
-            return format!("{} as {name} says\n", style.good("✓"));
-        }
-        let place = clean_line(&file.display().to_string());
-        let mut text = String::new();
-        for flaw in &flaws {
-            text.push_str(&format!(
-                "{} {place}:{} {}: {}\n    {}\n",
-                style.bad("✗"),
-                flaw.line,
-                clean_line(&flaw.path),
-                clean_line(&flaw.problem),
-                clean_line(&flaw.fix.replace("jit migrate FILE", &own))
-            ));
-        }
-        text
-    });
-    Ok(shown.exit(if flaws.is_empty() { 0 } else { 6 }))
+    let line = |error: &PlanError| format!("{} {}\n", style.bad("✗"), clean_line(&error.shown(file)));
+    errors.iter().map(line).collect()
+}
+
+fn registry_text(errors: &[RegistryError], schema: &str, file: &Path, style: Style) -> String {
+    if errors.is_empty() {
+        return format!("{} as {schema} says\n", style.good("✓"));
+    }
+    let place = clean_line(&file.display().to_string());
+    let mut text = String::new();
+    for error in errors {
+        text.push_str(&format!(
+            "{} {place}:{} {}: {}\n    {}\n",
+            style.bad("✗"),
+            error.line,
+            clean_line(&error.path),
+            clean_line(&error.problem),
+            clean_line(&error.fix)
+        ));
+    }
+    text
 }

@@ -7,7 +7,7 @@ mod define;
 mod fail;
 mod list;
 mod pass;
-mod presets;
+pub mod presets;
 mod rm;
 mod run;
 pub mod text;

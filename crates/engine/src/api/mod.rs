@@ -27,6 +27,7 @@ pub mod trust;
 pub mod units;
 pub mod verify;
 pub mod workflows;
+pub mod worktrees;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};

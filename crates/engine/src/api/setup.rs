@@ -5,19 +5,36 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::facts::TreeScope::Nothing;
-use crate::api::facts::{reads, replies, requests};
+use crate::api::facts::{reads, replies, requests, writes};
+use crate::api::init::SetUp;
+use crate::api::worktrees::{GitWorktrees, NewIdentity, WorktreeInfo};
 
 requests! {
     /// The set-up of a repository, the place, and the caller.
     pub enum SetupRequest {
         /// Which agent the caller is taken for, and why.
         Whoami => reads(Nothing),
+        /// Sets jit up in the repository; with `hooks`, installs git hooks too.
+        Init { hooks: bool } => writes(Nothing),
+        /// The identity and the folders of the current worktree.
+        Worktree => reads(Nothing),
+        /// Gives the current worktree its identity, unless it has one.
+        InitWorktree => writes(Nothing),
+        /// All git worktrees, with the holders of leases there.
+        Worktrees => reads(Nothing),
+        /// The built-in presets of gates, and those that fit the current worktree.
+        GatePresets => reads(Nothing),
     }
 }
 
 replies! {
     pub enum SetupReply {
         Caller(Caller),
+        SetUp(SetUp),
+        Worktree(WorktreeInfo),
+        Identity(NewIdentity),
+        Worktrees(GitWorktrees),
+        GatePresets(GatePresets),
     }
 }
 
@@ -33,4 +50,25 @@ pub struct Caller {
     pub detected_by: Option<String>,
     pub worktree_id: Option<WorktreeId>,
     pub branch: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct GatePresets {
+    pub presets: Vec<GatePreset>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct GatePreset {
+    /// It fits the files of the current worktree.
+    pub detected: bool,
+    pub gates: Vec<PresetGate>,
+    pub name: String,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct PresetGate {
+    pub command: Option<String>,
+    pub description: Option<String>,
+    pub name: String,
+    pub timeout_secs: u64,
 }

@@ -1,5 +1,7 @@
 //! `jit doctor`: checks the installation and names the command that repairs each problem. Changes nothing.
 
+mod repairs;
+mod schemas;
 pub mod validate;
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -34,6 +36,13 @@ pub(crate) fn handle(options: &Options, request: DoctorRequest) -> Outcome<Answe
                 warnings: Vec::new(),
             })
         }
+        DoctorRequest::Validate { write_missing } => repairs::validate(options, write_missing),
+        DoctorRequest::Divergence => repairs::divergence(options),
+        DoctorRequest::CheckFile { schema, file } => schemas::check_file(options, &schema, file.as_path()),
+        DoctorRequest::Schemas => Ok(schemas::all()),
+        DoctorRequest::Schema { name } => schemas::schema(options, &name),
+        DoctorRequest::Migrate { file, dry_run } => schemas::migrate(options, file.as_path(), dry_run),
+        DoctorRequest::Recover => repairs::recover(options),
     }
 }
 

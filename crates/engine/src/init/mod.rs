@@ -1,9 +1,7 @@
 //! `jit init`: creates everything that a repository needs, reports each step, and leaves existing files alone.
 pub mod uninstall;
+mod worktrees;
 
-use crate::api::Answer;
-use crate::api::setup::{Caller, SetupReply, SetupRequest};
-use crate::refusals::refuse;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -19,9 +17,16 @@ use jit_os::clock::SystemClock;
 use jit_os::{file, io_refusal};
 use jit_store::{OpenOptions, Outcome};
 
+use crate::api::Answer;
+use crate::api::gates::{Gate, GateName};
+use crate::api::init::{SetUp, SetUpReport};
+use crate::api::setup::{Caller, GatePreset, GatePresets, PresetGate, SetupReply, SetupRequest};
 use crate::context::{Options, Surroundings, control_mode, ensure_control_dir};
 use crate::file_locks::service::LOCKS;
+use crate::gates::presets;
+use crate::refusals::refuse;
 use crate::sessions::SESSIONS;
+
 use crate::units::folders::FOLDERS;
 use crate::worktree_identity::ensure_excluded;
 use crate::worktree_identity::exclude::UNFINISHED_PATTERN;
@@ -532,7 +537,78 @@ pub fn merge_driver(common: &Path) -> Driver {
 pub(crate) fn handle(options: &Options, request: SetupRequest) -> Outcome<Answer> {
     match request {
         SetupRequest::Whoami => whoami(options),
+        SetupRequest::Init { hooks } => set_up(options, hooks),
+        SetupRequest::Worktree => worktrees::info(options),
+        SetupRequest::InitWorktree => worktrees::init(options),
+        SetupRequest::Worktrees => worktrees::list(options),
+        SetupRequest::GatePresets => gate_presets(options),
     }
+}
+
+/// Sets the repository up. If the log is new, issues that are in the tree already are adopted into it.
+fn set_up(options: &Options, hooks: bool) -> Outcome<Answer> {
+    let found = Surroundings::find(options)?;
+    let mut done = init(&found, options.lock_timeout)?;
+    let place = found.place.clone();
+    if done.log_is_new {
+        let cx = crate::opening::within(found, options, Need::Write)?;
+        let (adopted, unsound) = crate::issues::sync::join_tree(&cx)?;
+        if adopted > 0 {
+            done.steps.push(format!("found {adopted} issues in .jit/issues"));
+        }
+        done.warnings
+            .extend(unsound.into_iter().map(|what| format!("not an issue: {what}")));
+    }
+    if hooks {
+        let installed = crate::hooks::git::install(&place, place.is_bare(), false)?;
+        done.steps.extend(installed.steps);
+        done.warnings.extend(installed.notes);
+    }
+    let changed = !done.steps.is_empty();
+    let reply = SetUp {
+        report: SetUpReport {
+            changed,
+            control_dir: place.control_dir.to_string_lossy().into_owned(),
+            local_dir: place
+                .local_jit
+                .as_ref()
+                .map(|path| path.to_string_lossy().into_owned()),
+            steps: done.steps,
+        },
+        hooks_left: changed && !hooks && place.has_git(),
+    };
+    Ok(Answer {
+        reply: SetupReply::SetUp(reply).into(),
+        warnings: done.warnings,
+    })
+}
+
+fn gate_presets(options: &Options) -> Outcome<Answer> {
+    let place = Surroundings::find(options)?.place;
+    let root = place.worktree_root.as_deref();
+    let detected = root.map_or(Vec::new(), presets::detect);
+    let gate = |(name, gate): (GateName, Gate)| PresetGate {
+        command: gate.command().map(str::to_owned),
+        description: gate.description().map(str::to_owned),
+        name: name.to_string(),
+        timeout_secs: gate.timeout().as_secs(),
+    };
+    let presets = presets::names().map(|name| GatePreset {
+        detected: detected.contains(&name),
+        gates: presets::preset(name)
+            .unwrap_or_default()
+            .into_iter()
+            .map(gate)
+            .collect(),
+        name: name.to_owned(),
+    });
+    Ok(Answer {
+        reply: SetupReply::GatePresets(GatePresets {
+            presets: presets.collect(),
+        })
+        .into(),
+        warnings: Vec::new(),
+    })
 }
 
 fn whoami(options: &Options) -> Outcome<Answer> {

@@ -30,6 +30,8 @@ use jit_store::Outcome;
 use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy};
 use sha2::{Digest as _, Sha256};
 
+use crate::api::doctor::PlanError;
+
 /// Maximum size of a plan, and of a prompt file.
 const MOST: u64 = 4 << 20;
 /// Maximum length of a prompt, the same as in core for prompts inside the plan.
@@ -39,28 +41,6 @@ const DEEPEST: usize = 32;
 
 /// Agents that a plan can use.
 pub const AGENTS: &[&str] = jit_agents::NAMES;
-
-/// A problem of a file, and its place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Flaw {
-    /// For example `units[2].depends_on[0]`; empty means the whole file.
-    pub path: String,
-    /// Counted from 1.
-    pub line: u64,
-    pub column: u64,
-    pub message: String,
-}
-
-impl Flaw {
-    /// The problem as one line.
-    pub fn shown(&self, file: &Path) -> String {
-        let place = format!("{}:{}:{}", file.display(), self.line, self.column);
-        match self.path.is_empty() {
-            true => format!("{place}: {}", self.message),
-            false => format!("{place}: {}: {}", self.path, self.message),
-        }
-    }
-}
 
 /// Returns strict options for reading YAML.
 fn options() -> serde_saphyr::Options {
@@ -94,7 +74,7 @@ fn is_json(path: &Path) -> bool {
 }
 
 /// Parses a plan, without checking its content.
-fn parse(text: &str, json: bool) -> Result<Plan, Flaw> {
+fn parse(text: &str, json: bool) -> Result<Plan, PlanError> {
     if json {
         let mut reader = serde_json::Deserializer::from_str(text);
         let flaw = |e: &serde_json::Error, path: String| {
@@ -103,11 +83,11 @@ fn parse(text: &str, json: bool) -> Result<Plan, Flaw> {
             let message = told
                 .rsplit_once(" at line ")
                 .map_or(told.as_str(), |(why, _)| why);
-            Flaw {
+            PlanError {
                 path: if path == "." { String::new() } else { path },
                 line: e.line().max(1) as u64,
                 column: e.column().max(1) as u64,
-                message: message.to_owned(),
+                problem: message.to_owned(),
             }
         };
         let plan: Plan = serde_path_to_error::deserialize(&mut reader)
@@ -125,17 +105,17 @@ fn parse(text: &str, json: bool) -> Result<Plan, Flaw> {
         // An error of the library may have several lines; only the first is reported.
         let message = message.lines().next().unwrap_or_default().to_owned();
         let (line, column) = at.map_or((1, 1), |at| (at.line().max(1), at.column().max(1)));
-        Flaw {
+        PlanError {
             path: place::Places::of(text).at(line, column),
             line,
             column,
-            message,
+            problem: message,
         }
     })
 }
 
 /// Parses and checks a plan. Returns all problems if there are any. `config` gives the defaults.
-pub fn read_text(text: &str, json: bool, config: &Settings, agents: &[&str]) -> Result<Plan, Vec<Flaw>> {
+pub fn read_text(text: &str, json: bool, config: &Settings, agents: &[&str]) -> Result<Plan, Vec<PlanError>> {
     let plan = parse(text, json).map_err(|flaw| vec![flaw])?;
     let problems = plan.check(config, agents);
     match problems.is_empty() {
@@ -145,17 +125,17 @@ pub fn read_text(text: &str, json: bool, config: &Settings, agents: &[&str]) -> 
 }
 
 /// Adds the place in the text to each problem of a plan.
-fn placed(text: &str, problems: Vec<PlanProblem>) -> Vec<Flaw> {
+fn placed(text: &str, problems: Vec<PlanProblem>) -> Vec<PlanError> {
     let places = place::Places::of(text);
-    let mut flaws: Vec<Flaw> = problems
+    let mut flaws: Vec<PlanError> = problems
         .into_iter()
         .map(|problem| {
             let (line, column) = places.find(&problem.path);
-            Flaw {
+            PlanError {
                 line,
                 column,
                 path: problem.path,
-                message: problem.message,
+                problem: problem.message,
             }
         })
         .collect();
@@ -180,7 +160,7 @@ pub fn text_of(path: &Path) -> Outcome<String> {
 }
 
 /// Returns all problems of a plan file.
-pub fn flaws(path: &Path, config: &Settings, agents: &[&str]) -> Outcome<Vec<Flaw>> {
+pub fn flaws(path: &Path, config: &Settings, agents: &[&str]) -> Outcome<Vec<PlanError>> {
     let text = text_of(path)?;
     Ok(read_text(&text, is_json(path), config, agents)
         .err()
@@ -200,7 +180,7 @@ pub fn load_for(
     lacks: &dyn Fn(&Plan) -> Outcome<Vec<PlanProblem>>,
 ) -> Outcome<Plan> {
     let text = text_of(path)?;
-    let refused = |flaws: &[Flaw]| {
+    let refused = |flaws: &[PlanError]| {
         let first = flaws.first().map(|flaw| flaw.shown(path)).unwrap_or_default();
         let more = match flaws.len() {
             0 | 1 => String::new(),
@@ -233,11 +213,11 @@ pub fn load_for(
             Err(message) => {
                 let at = format!("units[{n}].prompt_file");
                 let (line, column) = place::Places::of(&text).find(&at);
-                return Err(refused(&[Flaw {
+                return Err(refused(&[PlanError {
                     path: at,
                     line,
                     column,
-                    message,
+                    problem: message,
                 }]));
             }
         }

@@ -9,11 +9,11 @@ fn config() -> Settings {
     }
 }
 
-fn yaml(text: &str) -> Result<Plan, Vec<Flaw>> {
+fn yaml(text: &str) -> Result<Plan, Vec<PlanError>> {
     read_text(text, false, &config(), AGENTS)
 }
 
-fn places(found: Result<Plan, Vec<Flaw>>) -> Vec<(u64, u64, String)> {
+fn places(found: Result<Plan, Vec<PlanError>>) -> Vec<(u64, u64, String)> {
     let flaws = found.expect_err("flaws");
     flaws.into_iter().map(|f| (f.line, f.column, f.path)).collect()
 }
@@ -42,8 +42,8 @@ fn g13_what_is_no_plan_is_told_with_line_and_column() {
     ] {
         let flaws = yaml(text).expect_err(text);
         assert_eq!(flaws.len(), 1, "{text}");
-        assert!(flaws[0].message.contains(words), "{flaws:?}");
-        assert!(!flaws[0].message.contains(" at line "), "{flaws:?}");
+        assert!(flaws[0].problem.contains(words), "{flaws:?}");
+        assert!(!flaws[0].problem.contains(" at line "), "{flaws:?}");
         told.push((text, flaws[0].line, flaws[0].column));
         expected.push((text, line, column));
     }
@@ -63,7 +63,7 @@ fn g13_what_is_no_yaml_is_told_where_it_stops_being_yaml() {
         let last = text.lines().count() as u64 + 1;
         assert!((2..=last).contains(&flaws[0].line), "{text}{flaws:?}");
         assert!(
-            !flaws[0].message.is_empty() && !flaws[0].message.contains(" at line "),
+            !flaws[0].problem.is_empty() && !flaws[0].problem.contains(" at line "),
             "{flaws:?}"
         );
     }
@@ -113,7 +113,7 @@ fn g13_json_is_read_as_strictly() {
     ] {
         let flaws = json(text).expect_err(text);
         assert_eq!((flaws.len(), flaws[0].line), (1, line), "{flaws:?}");
-        assert!(!flaws[0].message.contains(" at line "), "{flaws:?}");
+        assert!(!flaws[0].problem.contains(" at line "), "{flaws:?}");
     }
 }
 

@@ -11,8 +11,8 @@ use jit_core::model::refusal::Code;
 use jit_git::branches::default_branch;
 use jit_git::{Git, Place};
 use jit_store::Outcome;
-use serde::Serialize;
 
+use crate::api::doctor::Divergence;
 use crate::config::Config;
 use crate::refusals::refuse;
 
@@ -43,20 +43,6 @@ impl MainBranch {
             .chain([format!("git rebase {}", self.short())])
             .collect()
     }
-}
-
-/// The relation of HEAD to the main branch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Divergence {
-    pub ok: bool,
-    pub branch: Option<String>,
-    /// The ref it was compared with; null if there is none.
-    pub against: Option<String>,
-    /// Commits that only HEAD has, and that only the main branch has.
-    pub ahead: u64,
-    pub behind: u64,
-    pub message: String,
-    pub help: Vec<String>,
 }
 
 /// Returns the main branch; `None` if it cannot be determined.
