@@ -52,6 +52,7 @@ pub mod gemini;
 pub mod hooks;
 pub mod job;
 pub mod listener;
+pub mod mcp_settings;
 mod model_errors;
 pub mod price;
 pub mod prompt;

@@ -358,7 +358,7 @@ pub fn file_source(path: PathBuf) -> Outcome<FileSource> {
 
 /// Parses a duration such as `600`, `90s` or `1h30m` into seconds.
 pub fn duration(text: &str) -> Result<u64, String> {
-    jit_engine::duration::parse_secs(text).map_err(|e| e.to_string())
+    jit_core::model::duration::parse_secs(text).map_err(|e| e.to_string())
 }
 
 pub fn invalid(why: impl ToString) -> Box<Refusal> {

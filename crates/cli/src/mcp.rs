@@ -6,13 +6,14 @@
 
 use std::io::{self, IsTerminal as _};
 
-use jit_engine::context::Surroundings;
-use jit_mcp::install::{self, Agent, InstallScope as Scope};
+use jit_agents::mcp_settings::{InstallScope, McpClient};
+use jit_engine::api::Reply;
+use jit_engine::api::setup::{SetupReply, SetupRequest};
 use jit_store::Outcome;
 use serde_json::json;
 
 use crate::consent;
-use crate::invocation::{Invocation, Output};
+use crate::invocation::{Invocation, Output, unexpected};
 use crate::render::{self, clean, clean_line};
 
 #[derive(Debug, clap::Args)]
@@ -88,77 +89,58 @@ pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
 }
 
 fn install(flags: &Install, call: &Invocation) -> Outcome<Output> {
-    let agent = match flags.agent {
-        Program::Claude => Agent::Claude,
-        Program::Codex => Agent::Codex,
-        Program::Gemini => Agent::Gemini,
-        Program::Cursor => Agent::Cursor,
-        Program::VsCode => Agent::VsCode,
+    let client = match flags.agent {
+        Program::Claude => McpClient::Claude,
+        Program::Codex => McpClient::Codex,
+        Program::Gemini => McpClient::Gemini,
+        Program::Cursor => McpClient::Cursor,
+        Program::VsCode => McpClient::VsCode,
     };
     let scope = match (flags.user, flags.project) {
-        (true, _) => Scope::User,
-        (_, true) => Scope::Project,
-        _ => agent.usual_scope(),
+        (true, _) => Some(InstallScope::User),
+        (_, true) => Some(InstallScope::Project),
+        _ => None,
     };
-    let project = match scope {
-        Scope::User => None,
-        Scope::Project => {
-            let place = Surroundings::find(&call.options()?)?.place;
-            let without_git = || place.local_jit.as_deref()?.parent().map(Into::into);
-            place.worktree_root.clone().or_else(without_git)
-        }
-    };
-    let plan = install::plan(
-        agent,
+    let install = !flags.uninstall;
+    let request = |write, seen| SetupRequest::McpServer {
+        client,
         scope,
-        project.as_deref(),
-        |name| std::env::var_os(name),
-        !flags.uninstall,
-    )?;
-    let file = plan.file.display().to_string();
-    let changed = plan.changes_something();
-    if changed {
+        install,
+        write,
+        seen,
+    };
+    let answer = call.send(request(false, None))?;
+    let Reply::Setup(SetupReply::McpServer(plan)) = &answer.reply else {
+        return Err(unexpected());
+    };
+    if plan.changed {
         // Shown before anything is written, so that the user sees it even if writing fails.
-        let does = if plan.install { "gets" } else { "loses" };
-        let change = format!("{} {does}:\n\n{}", clean_line(&file), plan.entry.trim_end());
+        let does = if install { "gets" } else { "loses" };
+        let change = format!("{} {does}:\n\n{}", clean_line(&plan.file), plan.entry.trim_end());
         if !flags.dry_run && !flags.yes {
             consent::ask(&change, call)?;
         } else if !call.quiet() && !call.json() {
             render::say(&clean(&change));
         }
     }
-    let written = changed && !flags.dry_run;
+    let written = plan.changed && !flags.dry_run;
     if written {
-        plan.carry_out()?;
+        call.send(request(true, Some(plan.seen.clone())))?;
     }
     let value = json!({
-        "file": file,
+        "file": plan.file,
         "entry": plan.entry,
-        "installed": if flags.dry_run { plan.install != changed } else { plan.install },
-        "changed": changed,
+        "installed": if flags.dry_run { install != plan.changed } else { install },
+        "changed": plan.changed,
         "dry_run": flags.dry_run,
     });
-    let mut warnings = Vec::new();
-    if plan.install && !on_path() {
-        warnings.push("there is no jit on your PATH, where the agent will look for it".to_owned());
-    }
-    let shown = call.show(&value, |style| match (call.quiet(), written, changed) {
+    let file = clean_line(&plan.file);
+    let shown = call.show(&value, |style| match (call.quiet(), written, plan.changed) {
         (true, _, _) => String::new(),
-        (_, true, _) => format!("{} {}\n", style.good("✓"), clean_line(&file)),
+        (_, true, _) => format!("{} {file}\n", style.good("✓")),
         (_, _, true) => "Nothing was written.\n".to_owned(),
-        _ => {
-            let state = if plan.install {
-                "has it already"
-            } else {
-                "does not have it"
-            };
-            format!("{} {state}.\n", clean_line(&file))
-        }
+        _ if install => format!("{file} has it already.\n"),
+        _ => format!("{file} does not have it.\n"),
     });
-    Ok(shown.warn(warnings))
-}
-
-fn on_path() -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join("jit").is_file())
+    Ok(shown.warn(answer.warnings))
 }

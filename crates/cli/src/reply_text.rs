@@ -1,14 +1,13 @@
 //! The text of a reply for people, and the ids that `--quiet` prints. Each noun has its own, in its folder.
 
 use jit_engine::api::Reply;
-use jit_engine::api::hooks::HookReply;
 use jit_engine::api::setup::{GatePresets, SetupReply};
 use jit_engine::api::worktrees::GitWorktrees;
 
 use crate::render::Style;
 use crate::{
-    claim, config, doctor, gate, init, issue, lock, notify, rescue, session, status, trust, verify, whoami,
-    workflow, worktree,
+    claim, config, doctor, gate, hooks, init, issue, lock, notify, rescue, session, status, trust, uninstall,
+    whoami, workflow, worktree,
 };
 
 /// Returns a reply as text for people. `done` is the first word about a lease that was granted.
@@ -26,7 +25,7 @@ pub fn text(reply: &Reply, done: &str, style: Style) -> String {
         Reply::Rescue(reply) => rescue::text::text(reply, style),
         Reply::Sessions(reply) => session::text::text(reply, style),
         Reply::FileLocks(reply) => lock::text::text(reply, style),
-        Reply::Hooks(HookReply::Verified(verified)) => verify::text(verified, style),
+        Reply::Hooks(reply) => hooks::text::text(reply, style),
         Reply::Notify(reply) => notify::text::text(reply, style),
         Reply::Setup(reply) => setup_text(reply, style),
         Reply::Config(reply) => config::text::text(reply),
@@ -42,6 +41,9 @@ fn setup_text(reply: &SetupReply, style: Style) -> String {
         SetupReply::Worktree(info) => worktree::info::text(info, style),
         SetupReply::Identity(identity) => worktree::init::text(identity, style),
         SetupReply::Worktrees(GitWorktrees { worktrees }) => worktree::list::text(worktrees),
+        SetupReply::Uninstalled(done) => uninstall::text(done, style),
+        // Their commands ask before they write.
+        SetupReply::McpServer(_) | SetupReply::MayUninstall(_) => String::new(),
         SetupReply::GatePresets(GatePresets { presets }) => gate::presets::text(presets, style),
     }
 }

@@ -14,23 +14,12 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use jit_core::model::ids::{AgentId, WorktreeId};
+use jit_core::model::ids::AgentId;
 use jit_core::model::time::Wall;
 use jit_os::file;
 use jit_os::process::ProcessRef;
-use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Heartbeat {
-    pub agent_id: AgentId,
-    pub worktree_id: Option<WorktreeId>,
-    pub branch: Option<String>,
-    pub pid: u32,
-    #[serde(default)]
-    pub start_time: u64,
-    pub last_beat: Wall,
-    pub interval_secs: u64,
-}
+use crate::api::claims::Heartbeat;
 
 /// A heartbeat that was read.
 #[derive(Debug, Clone)]

@@ -22,10 +22,11 @@ use jit_os::process::ProcessRef;
 use jit_os::{clock, file, random};
 use jit_store::{Outcome, View};
 
+use crate::api::claims::Heartbeat;
 use crate::api::sessions::{BindTo, StartSession};
 use crate::api::{Answer, Reply};
 use crate::context::Context;
-use crate::heartbeats::{self as heartbeat, Beats, Heartbeat};
+use crate::heartbeats::{self as heartbeat, Beats};
 use crate::identity::process_binding as sessions;
 use crate::refusals::refuse;
 

@@ -1,4 +1,4 @@
-//! `jit mcp`: the face for agents that speak the Model Context Protocol (I4), and its installation in agent programs.
+//! `jit mcp`: the face for agents that speak the Model Context Protocol (I4).
 //!
 //! It is a codec: a tool call becomes a `Request`, a `Reply` becomes compact JSON. It decides nothing. All of tokio and of
 //! the SDK is behind [`serve`], so that no other command pays for it.
@@ -13,22 +13,8 @@
 //!
 //! Limitations: calls are carried out one at a time, in the order in which they came. A line may have 16 MiB.
 //!
-//! Begin reading with `tools.rs` (the table of tools), then `server.rs`, `lease_keeper.rs` and [`install`].
-//!
-//! ```
-//! use jit_mcp::install::{self, Agent, InstallScope};
-//!
-//! let project = tempfile::tempdir()?;
-//! let no_variables = |_: &str| None;
-//! let plan = install::plan(Agent::Claude, InstallScope::Project, Some(project.path()), no_variables, true);
-//! let edit = plan.expect("a plan");
-//! edit.carry_out().expect("written");
-//! let written = std::fs::read_to_string(project.path().join(".mcp.json"))?;
-//! assert!(written.contains("\"command\": \"jit\""));
-//! # Ok::<(), std::io::Error>(())
-//! ```
+//! Begin reading with `tools.rs` (the table of tools), then `server.rs` and `lease_keeper.rs`.
 
-pub mod install;
 mod lease_keeper;
 mod server;
 mod stdio;

@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use super::{HookEvent, Program};
 
 /// Maximum bytes of a document.
-const LARGEST: u64 = 64 << 20;
+pub const LARGEST: u64 = 64 << 20;
 
 /// The effect of a tool, as far as its input shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]

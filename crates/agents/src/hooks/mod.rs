@@ -13,8 +13,12 @@ pub mod shell;
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 /// The agent programs whose hooks are known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Program {
     Claude,
     Codex,
@@ -49,7 +53,8 @@ impl FromStr for Program {
 }
 
 /// When a hook is called. The names are those of Claude Code; other programs have their own names for the same events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum HookEvent {
     BeforeTool,
     AfterTool,

@@ -15,6 +15,9 @@ pub fn text(reply: &ClaimReply, done: &str, style: Style) -> String {
         ClaimReply::Released(Released { released }) => ended(released, "Released", style),
         ClaimReply::Evicted(Evicted { evicted }) => ended(evicted, "Evicted", style),
         ClaimReply::Active(active) => claims(&active.active, style),
+        ClaimReply::Heartbeat(beat) => crate::heartbeat::text(beat),
+        // The answer to a heartbeat that begins.
+        ClaimReply::Vouched(_) => String::new(),
         ClaimReply::History(ClaimHistory { records }) => records.iter().map(super::history::line).collect(),
     }
 }
@@ -28,7 +31,10 @@ pub fn ids(reply: &ClaimReply) -> Vec<&str> {
         | ClaimReply::Evicted(Evicted { evicted: leases }) => {
             leases.iter().map(|lease| lease.lease_id.as_str()).collect()
         }
-        ClaimReply::Active(_) | ClaimReply::History(_) => Vec::new(),
+        ClaimReply::Heartbeat(_)
+        | ClaimReply::Vouched(_)
+        | ClaimReply::Active(_)
+        | ClaimReply::History(_) => Vec::new(),
     }
 }
 

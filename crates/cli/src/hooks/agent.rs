@@ -1,9 +1,17 @@
+//! `jit hooks agent`: an agent program calls it for a hook.
+//!
+//! It passes the document on standard input to the engine and prints the answer in the program's own format.
+
+use std::io::Read as _;
+
+use jit_agents::hooks::input::LARGEST;
 use jit_agents::hooks::{HookEvent, Program};
-use jit_engine::hooks::agent;
+use jit_engine::api::Reply;
+use jit_engine::api::hooks::{AgentAnswer, HookReply, HookRequest};
 use jit_store::Outcome;
 use serde_json::json;
 
-use crate::invocation::{Invocation, Output};
+use crate::invocation::{Invocation, Output, unexpected};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -25,10 +33,20 @@ pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
         let warning = format!("jit has no hook for {} {}", flags.program, flags.event);
         return Ok(call.show(&json!({}), |_| String::new()).warn(vec![warning]));
     };
-    let said = agent::run(&call.options()?, program, event, std::io::stdin().lock());
+    let mut input = Vec::new();
+    // The engine answers a document that is too large, or cannot be read.
+    let _ = std::io::stdin().lock().take(LARGEST + 1).read_to_end(&mut input);
+    let answer = call.send(HookRequest::AgentEvent {
+        program,
+        event,
+        input: input.into(),
+    })?;
+    let Reply::Hooks(HookReply::Answer(AgentAnswer { text })) = answer.reply else {
+        return Err(unexpected());
+    };
     Ok(Output {
-        text: said,
-        warnings: Vec::new(),
+        text,
+        warnings: answer.warnings,
         exit: 0,
     })
 }

@@ -1,13 +1,19 @@
 //! `jit hooks`: installs, lists, removes and runs the hooks with which git and agent programs ask jit before they act.
 
 mod agent;
-pub mod agent_settings;
+mod agent_settings;
 mod install;
 mod list;
 mod run;
+pub mod text;
 mod uninstall;
 
+use jit_engine::api::Reply;
+use jit_engine::api::hooks::HookRequest;
+use jit_store::Outcome;
+
 use crate::grammar::{Shown, Verb, verb};
+use crate::invocation::{Invocation, Output, unexpected};
 
 pub const VERBS: &[Verb] = &[
     verb!(
@@ -20,3 +26,13 @@ pub const VERBS: &[Verb] = &[
     verb!("run", "Called by git", run, Shown::WithAll),
     verb!("agent", "Called by an agent's program", agent, Shown::WithAll),
 ];
+
+/// Sends a change of the git hooks, and shows its steps.
+fn change(request: HookRequest, call: &Invocation) -> Outcome<Output> {
+    let answer = call.send(request)?;
+    let Reply::Hooks(reply) = &answer.reply else {
+        return Err(unexpected());
+    };
+    let shown = call.done(&answer.reply.value(), &[], |style| text::text(reply, style));
+    Ok(shown.warn(answer.warnings))
+}

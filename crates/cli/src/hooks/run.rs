@@ -5,10 +5,8 @@
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Read as _};
 
-use jit_engine::hooks;
-use jit_engine::hooks::git::run::Call;
+use jit_engine::api::hooks::{HookRequest, has_input};
 use jit_store::Outcome;
-use serde_json::json;
 
 use crate::invocation::{Invocation, Output, invalid};
 
@@ -26,17 +24,12 @@ pub struct Flags {
 
 pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
     let mut input = Vec::new();
-    if Call::has_input(&flags.hook) && !io::stdin().is_terminal() {
+    if has_input(&flags.hook) && !io::stdin().is_terminal() {
         io::stdin().lock().read_to_end(&mut input).map_err(invalid)?;
     }
-    let asked = Call {
+    call.ask(HookRequest::Run {
         hook: flags.hook,
-        args: flags.args,
-        input,
-    };
-    let said = hooks::git::run(&call.options()?, &asked)?;
-    let shown = call.show(&json!({ "ok": true, "warnings": said.warnings }), |_| {
-        String::new()
-    });
-    Ok(shown.warn(said.warnings))
+        args: flags.args.into_iter().map(Into::into).collect(),
+        input: input.into(),
+    })
 }

@@ -2,13 +2,11 @@
 //!
 //! Earlier hooks get their names back. A hook that was edited stays and is reported as kept.
 
-use jit_engine::context::Surroundings;
-use jit_engine::hooks;
+use jit_engine::api::hooks::HookRequest;
 use jit_store::Outcome;
 
 use super::agent_settings::{self, AgentFlags};
 use crate::invocation::{Invocation, Output};
-use crate::render::clean_line;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -27,25 +25,8 @@ pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
     if let Some(program) = flags.agent.program() {
         return agent_settings::change(&flags.agent, program, flags.dry_run, false, call);
     }
-    let found = Surroundings::find(&call.options()?)?;
-    let done = hooks::git::uninstall(&found.place, flags.dry_run)?;
-    Ok(call.show(&done, |style| {
-        let mut text = String::new();
-        if call.quiet() {
-            return text;
-        }
-        for step in &done.steps {
-            text.push_str(&format!("  {}\n", clean_line(step)));
-        }
-        for left in &done.kept {
-            let (path, why) = (clean_line(&left.path), clean_line(&left.why));
-            text.push_str(&format!("Kept: {path} ({why})\n"));
-        }
-        text.push_str(&match (done.dry_run, done.steps.is_empty()) {
-            (_, true) => "There are no hooks of jit's here.\n".to_owned(),
-            (true, false) => "That is what would be done.\n".to_owned(),
-            (false, false) => format!("{} the hooks are as they were before\n", style.good("✓")),
-        });
-        text
-    }))
+    let request = HookRequest::Uninstall {
+        dry_run: flags.dry_run,
+    };
+    super::change(request, call)
 }

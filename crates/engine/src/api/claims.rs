@@ -4,10 +4,11 @@ use jit_core::decide::command::Target;
 use jit_core::model::ids::{AgentId, IssuePrefix, WorktreeId};
 use jit_core::model::time::Wall;
 use jit_core::query::claim_views::LeaseView;
+use jit_os::process::ProcessRef;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::facts::TreeScope::IfMoved;
+use crate::api::facts::TreeScope::{IfMoved, Nothing};
 use crate::api::facts::{reads, replies, requests, writes};
 use crate::api::issues::IssueView;
 
@@ -38,6 +39,14 @@ requests! {
         } => writes(IfMoved).on_leases(),
         /// Ends the lease of another holder.
         ForceEvict { target: Target, reason: String } => writes(IfMoved).on_leases(),
+        /// Writes a sign of life of the caller for a process, and renews the leases and file locks of the caller here.
+        Heartbeat {
+            process: ProcessRef,
+            /// The interval to record. It is at most a third of the shortest lease; the setting counts if not given.
+            interval_secs: Option<u64>,
+        } => writes(Nothing),
+        /// The process with this number, and the agent that a heartbeat for it belongs to.
+        Vouch { pid: u32 } => writes(Nothing),
         /// Active leases, of all issues or of one.
         List { issue: Option<IssuePrefix> } => reads(IfMoved),
         /// Records of past and present leases, the newest `limit`.
@@ -56,9 +65,33 @@ replies! {
         Picked(Box<Picked>),
         Released(Released),
         Evicted(Evicted),
+        Heartbeat(Heartbeat),
+        Vouched(Vouched),
         Active(ActiveClaims),
         History(ClaimHistory),
     }
+}
+
+/// An agent's sign of life.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Heartbeat {
+    pub agent_id: AgentId,
+    pub worktree_id: Option<WorktreeId>,
+    pub branch: Option<String>,
+    pub pid: u32,
+    #[serde(default)]
+    pub start_time: u64,
+    pub last_beat: Wall,
+    pub interval_secs: u64,
+}
+
+/// A heartbeat may begin.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Vouched {
+    pub agent_id: AgentId,
+    /// The file with the heartbeats of the agent.
+    pub file: String,
+    pub process: ProcessRef,
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

@@ -1,12 +1,14 @@
 //! Requests and replies about setting jit up, and about the place and the caller. They work without a log.
 
+use jit_agents::mcp_settings::{InstallScope, McpClient};
 use jit_core::model::ids::{AgentId, WorktreeId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::facts::TreeScope::Nothing;
 use crate::api::facts::{reads, replies, requests, writes};
-use crate::api::init::SetUp;
+use crate::api::init::{MayUninstall, SetUp, Uninstalled};
+use crate::api::path::ApiPath;
 use crate::api::worktrees::{GitWorktrees, NewIdentity, WorktreeInfo};
 
 requests! {
@@ -22,6 +24,26 @@ requests! {
         InitWorktree => writes(Nothing),
         /// All git worktrees, with the holders of leases there.
         Worktrees => reads(Nothing),
+        /// Adds jit's MCP server to the configuration of an agent program, or removes it.
+        McpServer {
+            client: McpClient,
+            /// The usual place of that program if not given.
+            scope: Option<InstallScope>,
+            install: bool,
+            /// Writes the configuration. Without it, the reply has the change that would be made.
+            write: bool,
+            /// Writes only if the configuration still has this digest.
+            seen: Option<String>,
+        } => writes(Nothing).writes_if(*write),
+        /// Whether the caller may remove jit now, and from which folder.
+        MayUninstall => reads(Nothing),
+        /// Exports every issue and removes jit from the repository.
+        Uninstall {
+            /// The file for the issues; the default is a file beside the control plane.
+            export: Option<ApiPath>,
+            /// Removes committed files of this worktree too.
+            purge_tree: bool,
+        } => writes(Nothing),
         /// The built-in presets of gates, and those that fit the current worktree.
         GatePresets => reads(Nothing),
     }
@@ -34,6 +56,9 @@ replies! {
         Worktree(WorktreeInfo),
         Identity(NewIdentity),
         Worktrees(GitWorktrees),
+        McpServer(McpServerChange),
+        MayUninstall(MayUninstall),
+        Uninstalled(Uninstalled),
         GatePresets(GatePresets),
     }
 }
@@ -50,6 +75,17 @@ pub struct Caller {
     pub detected_by: Option<String>,
     pub worktree_id: Option<WorktreeId>,
     pub branch: Option<String>,
+}
+
+/// A change of the configuration of an agent program.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct McpServerChange {
+    pub changed: bool,
+    /// The entry in the format of that file. The rest of the file may hold secrets.
+    pub entry: String,
+    pub file: String,
+    /// The digest of the content before the change; empty if there was no file.
+    pub seen: String,
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

@@ -1,17 +1,30 @@
 //! Requests and replies travel as JSON both ways.
 
+use std::sync::Arc;
+
+use jit_agents::hooks::{HookEvent, Program};
+use jit_agents::mcp_settings::{InstallScope, McpClient};
 use jit_core::decide::command::{IssueChange, Target};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::api::claims::Released;
+use crate::api::content::FileSource;
+use crate::api::doctor::{Problem, Recovered};
 use crate::api::facts::TreeScope;
 use crate::api::file_locks::{LockPaths, OwnLocks};
-use crate::api::issues::{IssueFilter, Sort};
+use crate::api::issues::{Import, IssueFilter, Sort, Tracker};
 use crate::api::rescue::Force;
 
 fn prefix() -> jit_core::model::ids::IssuePrefix {
     "WI-1".parse().expect("a name")
+}
+
+fn file() -> FileSource {
+    FileSource {
+        path: "-".into(),
+        content: Some(b"[]".to_vec().into()),
+    }
 }
 
 /// Every noun is there at least once, and every kind of field.
@@ -79,7 +92,40 @@ fn requests() -> Vec<Request> {
             range: "main..".into(),
         }
         .into(),
+        HookRequest::Run {
+            hook: "pre-push".into(),
+            args: vec!["origin".into()],
+            input: b"\xff".to_vec().into(),
+        }
+        .into(),
+        HookRequest::AgentEvent {
+            program: Program::Claude,
+            event: HookEvent::BeforeTool,
+            input: b"{}".to_vec().into(),
+        }
+        .into(),
+        GateRequest::DefineExported { file: file() }.into(),
+        IssueRequest::Import(Arc::new(Import {
+            from: Tracker::Backlog,
+            file: file(),
+            dry_run: true,
+        }))
+        .into(),
         NotifyRequest::Test.into(),
+        SetupRequest::McpServer {
+            client: McpClient::VsCode,
+            scope: Some(InstallScope::User),
+            install: true,
+            write: false,
+            seen: None,
+        }
+        .into(),
+        ConfigRequest::Show.into(),
+        DoctorRequest::CheckFile {
+            schema: "plan".into(),
+            file: "plan.yaml".into(),
+        }
+        .into(),
     ]
 }
 
@@ -125,6 +171,26 @@ fn i1_a_reply_is_tagged_for_programs_and_bare_for_the_command_line() {
     let text = serde_json::to_string(&reply).expect("JSON");
     let back: Reply = serde_json::from_str(&text).expect("a reply");
     assert_eq!(serde_json::to_string(&back).expect("JSON"), text);
+}
+
+#[test]
+fn i1_replies_without_a_tag_are_told_by_their_fields() {
+    fn back<T: Serialize + serde::de::DeserializeOwned>(value: Value) -> T {
+        let read: T = serde_json::from_value(value.clone()).expect("a reply");
+        assert_eq!(serde_json::to_value(&read).expect("JSON"), value);
+        read
+    }
+    let mut problem = json!({ "check": "log", "heals": true, "help": "h", "message": "m" });
+    assert!(matches!(back(problem.clone()), Problem::Log(_)));
+    problem["file"] = Value::Null;
+    problem["line"] = json!(3);
+    assert!(matches!(back(problem.clone()), Problem::Issue(_)));
+    problem["column"] = Value::Null;
+    assert!(matches!(back(problem), Problem::Config(_)));
+    let sound = json!({ "lines": 3, "mended": [], "salvaged": false });
+    assert!(matches!(back(sound), Recovered::Sound { .. }));
+    let salvaged = json!({ "backup": "b", "issues": 0, "leases": 0, "lost": 1, "salvaged": true });
+    assert!(matches!(back(salvaged), Recovered::Salvaged { .. }));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Claims: acquiring, waiting, listing and renewing leases on issues.
 
+mod heartbeat;
+
 use crate::api::claims::ClaimHistory;
 use crate::api::claims::ClaimReply;
 use crate::api::claims::ClaimRequest;
@@ -197,6 +199,11 @@ pub(crate) fn handle(cx: &Context, request: ClaimRequest) -> Outcome<Answer> {
             )
         }
         ClaimRequest::ForceEvict { target, reason } => force_evict(cx, target, reason),
+        ClaimRequest::Heartbeat {
+            process,
+            interval_secs,
+        } => heartbeat::beat(cx, process, interval_secs),
+        ClaimRequest::Vouch { pid } => heartbeat::vouch(cx, pid),
         ClaimRequest::List { issue } => claims(cx, issue.as_ref()),
         ClaimRequest::History { issue, agent, limit } => history(cx, issue.as_ref(), agent.as_ref(), limit),
     }

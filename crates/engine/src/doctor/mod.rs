@@ -16,10 +16,10 @@ use jit_store::Outcome;
 
 use crate::api::Answer;
 use crate::api::doctor::{Check, CheckStatus as Status, Checks, DoctorReply, DoctorRequest};
+use crate::api::hooks::HookStatus;
 use crate::context::{Context, Options, Surroundings, control_mode};
 use crate::duration::format_secs;
 use crate::heartbeats as heartbeat;
-use crate::hooks::git::install::State;
 use crate::init as setup;
 use crate::init::Driver;
 use crate::worktree_identity::identity;
@@ -360,19 +360,19 @@ fn hooks(found: &mut Findings, place: &Place) {
     };
     let server = if place.is_bare() { " --server" } else { "" };
     let install = format!("jit hooks install{server}");
-    let named = |state: State| {
+    let named = |state: HookStatus| {
         let all: Vec<&str> = survey
             .hooks
             .iter()
             .filter(|hook| hook.state == state)
-            .map(|hook| hook.name)
+            .map(|hook| &*hook.name)
             .collect();
         (!all.is_empty()).then(|| all.join(", "))
     };
     if survey
         .hooks
         .iter()
-        .all(|hook| matches!(hook.state, State::Missing | State::Foreign))
+        .all(|hook| matches!(hook.state, HookStatus::Missing | HookStatus::Foreign))
     {
         found.warn(
             "hooks",
@@ -382,10 +382,10 @@ fn hooks(found: &mut Findings, place: &Place) {
     } else {
         let mut fine = true;
         for (state, what) in [
-            (State::Missing, "not installed"),
-            (State::Foreign, "replaced by another program"),
-            (State::Shadowed, "installed where git does not look any more"),
-            (State::Edited, "edited, or not executable; left as they are"),
+            (HookStatus::Missing, "not installed"),
+            (HookStatus::Foreign, "replaced by another program"),
+            (HookStatus::Shadowed, "installed where git does not look any more"),
+            (HookStatus::Edited, "edited, or not executable; left as they are"),
         ] {
             if let Some(names) = named(state) {
                 fine = false;

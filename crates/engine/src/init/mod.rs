@@ -1,5 +1,7 @@
 //! `jit init`: creates everything that a repository needs, reports each step, and leaves existing files alone.
-pub mod uninstall;
+mod agent_entries;
+mod mcp_server;
+mod uninstall;
 mod worktrees;
 
 use std::fs;
@@ -541,6 +543,30 @@ pub(crate) fn handle(options: &Options, request: SetupRequest) -> Outcome<Answer
         SetupRequest::Worktree => worktrees::info(options),
         SetupRequest::InitWorktree => worktrees::init(options),
         SetupRequest::Worktrees => worktrees::list(options),
+        SetupRequest::McpServer {
+            client,
+            scope,
+            install,
+            write,
+            seen,
+        } => {
+            let edit = mcp_server::ServerEdit {
+                client,
+                scope,
+                install,
+                write,
+                seen,
+            };
+            mcp_server::change(options, &edit)
+        }
+        SetupRequest::MayUninstall => uninstall::ask(options),
+        SetupRequest::Uninstall { export, purge_tree } => {
+            let request = uninstall::Uninstall {
+                export: export.map(|path| path.as_path().to_owned()),
+                purge_tree,
+            };
+            uninstall::carry_out(options, &request)
+        }
         SetupRequest::GatePresets => gate_presets(options),
     }
 }

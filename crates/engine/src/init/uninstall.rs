@@ -5,8 +5,7 @@
 //!   and another file has the gate definitions and results that git does not have.
 //! - In a tree, a file is removed only if git never had it and its content is in the export or is what `jit init`
 //!   wrote. With `purge_tree`, files that equal git's version are removed too. Everything else stays and is listed.
-//! - The caller removes jit's entries from files of agent programs in the trees, because it knows those files.
-//!   Entries that are committed in other worktrees, and the user's own, are listed with the command to remove them.
+//! - Entries about jit in settings of agent programs are removed from the trees (see `agent_entries`).
 //! - The log is removed last, so an interrupted run can be repeated.
 //! - Right after `jit init`, uninstalling leaves git's status and configuration as they were before it.
 
@@ -26,43 +25,67 @@ use jit_git::{Git, GitError, Place};
 use jit_os::shell::shell_word;
 use jit_os::{clock, file, io_refusal};
 use jit_store::{Outcome, View};
-use serde::Serialize;
 
-use crate::api::init::Left;
-use crate::context::Context;
+use super::agent_entries;
+use crate::api::Answer;
+use crate::api::init::{Left, MayUninstall, UninstallReport, Uninstalled};
+use crate::api::setup::SetupReply;
+use crate::context::{Context, Options};
 use crate::gates::export::{GateExport, GateFile};
 use crate::init::{self as setup, ATTRIBUTES, CONFIG, FORMER_ATTRIBUTES, MERGE_DRIVER};
 use crate::refusals::refuse;
 use crate::replica::Files;
+use crate::worktree_identity::identity::Need;
 use crate::worktree_identity::remove_excluded;
 
 /// The largest file in a tree that is compared with its expected content.
 const MAX_COMPARED: u64 = 16 << 20;
 
+/// Returns whether the caller may remove jit now.
+pub(super) fn ask(options: &Options) -> Outcome<Answer> {
+    let cx = crate::opening::open(options, Need::Read)?;
+    may_uninstall(&cx)?;
+    let may = MayUninstall {
+        control_dir: cx.place.control_dir.display().to_string(),
+    };
+    Ok(Answer {
+        reply: SetupReply::MayUninstall(may).into(),
+        warnings: Vec::new(),
+    })
+}
+
+/// Removes jit, and reports it.
+pub(super) fn carry_out(options: &Options, request: &Uninstall) -> Outcome<Answer> {
+    let cx = crate::opening::open(options, Need::Write)?;
+    let done = uninstall(&cx, request)?;
+    let uninstalled = Uninstalled {
+        report: done.report,
+        commit: done.commit,
+    };
+    Ok(Answer {
+        reply: SetupReply::Uninstalled(uninstalled).into(),
+        warnings: done.warnings,
+    })
+}
+
 #[derive(Debug, Clone, Default)]
-pub struct Uninstall {
+pub(super) struct Uninstall {
     /// The file for the issues; the default is a file beside the control plane.
     pub export: Option<PathBuf>,
     /// Remove committed files of this worktree too.
     pub purge_tree: bool,
 }
 
-#[derive(Debug, Default, Serialize)]
-pub struct Uninstalled {
-    /// The file with every issue; null if there were none.
-    pub export: Option<String>,
-    pub issues: usize,
-    /// The file with the gate files that only the trees had; null if there were none.
-    pub gates: Option<String>,
-    pub removed: Vec<String>,
-    pub kept: Vec<Left>,
-    #[serde(skip)]
-    pub warnings: Vec<String>,
+/// The removal as far as it was done.
+#[derive(Debug, Default)]
+pub(super) struct Removal {
+    pub report: UninstallReport,
+    /// Committed files that were changed.
+    pub commit: Vec<String>,
+    warnings: Vec<String>,
     /// The issue whose files were last compared, and their expected content.
-    #[serde(skip)]
     last: Option<(IssueId, Files)>,
     /// Gate files that are in the export.
-    #[serde(skip)]
     exported: HashSet<PathBuf>,
 }
 
@@ -71,7 +94,7 @@ type Export = (PathBuf, Vec<u8>);
 
 /// A folder in which files of agent programs may mention jit.
 #[derive(Debug)]
-pub struct Tree<'a> {
+pub(super) struct Tree<'a> {
     pub root: &'a Path,
     /// The folder in which jit was called.
     pub here: bool,
@@ -80,20 +103,20 @@ pub struct Tree<'a> {
 
 impl Tree<'_> {
     /// Returns whether git has the file.
-    pub fn tracks(&self, file: &Path) -> bool {
+    pub(super) fn tracks(&self, file: &Path) -> bool {
         let listed = || Git::at(self.root).args(["ls-files", "-z", "--"]).arg(file).run();
         // If git gives no answer, the file is left alone.
         self.git && listed().map_or(true, |names| !names.is_empty())
     }
 }
 
-impl Uninstalled {
-    pub fn removed(&mut self, path: &Path) {
-        self.removed.push(path.display().to_string());
+impl Removal {
+    fn removed(&mut self, path: &Path) {
+        self.report.removed.push(path.display().to_string());
     }
 
-    pub fn keep(&mut self, path: &Path, why: impl ToString) {
-        self.kept.push(Left {
+    pub(super) fn keep(&mut self, path: &Path, why: impl ToString) {
+        self.report.kept.push(Left {
             path: path.display().to_string(),
             why: why.to_string(),
         });
@@ -110,7 +133,7 @@ impl Uninstalled {
 }
 
 /// Refuses if jit may not be removed now.
-pub fn may_uninstall(cx: &Context) -> Outcome<()> {
+fn may_uninstall(cx: &Context) -> Outcome<()> {
     if let Some(agent) = crate::context::calling_agent::asking_agent(cx) {
         let message = format!("{agent} is an agent, and removing jit is not for agents");
         return Err(Box::new(
@@ -164,17 +187,13 @@ fn refuse_while_used(cx: &Context, view: &View) -> Outcome<()> {
     Err(Box::new(refusal))
 }
 
-/// Removes jit. `untell` is called for each folder once everything is exported.
-pub fn uninstall(
-    cx: &Context,
-    options: &Uninstall,
-    untell: &mut dyn FnMut(&Tree<'_>, &mut Uninstalled),
-) -> Outcome<Uninstalled> {
+/// Removes jit.
+pub(super) fn uninstall(cx: &Context, options: &Uninstall) -> Outcome<Removal> {
     may_uninstall(cx)?;
     // Edits that are not imported yet must be in the export.
-    let mut done = Uninstalled {
+    let mut done = Removal {
         warnings: crate::issues::sync::join_tree(cx)?.1,
-        ..Uninstalled::default()
+        ..Removal::default()
     };
     let _still = cx.store.hold_still(&cx.actor)?;
     let view = crate::write_path::view(cx)?;
@@ -197,9 +216,9 @@ pub fn uninstall(
         .map(|(path, _)| path.clone())
         .collect();
     let name = |(path, _): (PathBuf, Vec<u8>)| path.display().to_string();
-    (done.export, done.gates) = (issues.map(name), gates.map(name));
+    (done.report.export, done.report.gates) = (issues.map(name), gates.map(name));
     match &cx.place.common_dir {
-        Some(common) => leave_git(cx, &view, common, options, untell, &mut done)?,
+        Some(common) => leave_git(cx, &view, common, options, &mut done)?,
         None => {
             let root = cx.place.local_jit.as_deref().and_then(Path::parent);
             if let Some(root) = root {
@@ -208,7 +227,7 @@ pub fn uninstall(
                     here: true,
                     git: false,
                 };
-                untell(&tree, &mut done);
+                agent_entries::remove(&tree, &mut done);
             }
             leave_folder(cx, &*view.table, &mut done)?;
         }
@@ -223,18 +242,14 @@ pub fn uninstall(
     if let Some(local) = &cx.place.local_jit {
         prune(local, FOLDERS);
     }
+    agent_entries::report_users(&cx.place.start, &mut done);
     Ok(done)
 }
 
 /// Returns the file with every issue, if there is any.
-fn export_all(
-    cx: &Context,
-    view: &View,
-    options: &Uninstall,
-    done: &mut Uninstalled,
-) -> Outcome<Option<Export>> {
+fn export_all(cx: &Context, view: &View, options: &Uninstall, done: &mut Removal) -> Outcome<Option<Export>> {
     let (issues, lines, lost) = crate::issues::exchange::exported(cx, view)?;
-    done.issues = issues;
+    done.report.issues = issues;
     done.warnings.extend(lost);
     let path = match &options.export {
         Some(path) => path.clone(),
@@ -294,7 +309,7 @@ fn free_name(cx: &Context, ending: &str) -> PathBuf {
 }
 
 /// Returns the gate files that the trees have and git does not, unchanged.
-fn export_gates(cx: &Context, options: &Uninstall, done: &mut Uninstalled) -> Outcome<Option<Export>> {
+fn export_gates(cx: &Context, options: &Uninstall, done: &mut Removal) -> Outcome<Option<Export>> {
     let mut files = Vec::new();
     for path in gate_files(cx, options)? {
         let meta = path.symlink_metadata();
@@ -377,8 +392,7 @@ fn leave_git(
     view: &View,
     common: &Path,
     options: &Uninstall,
-    untell: &mut dyn FnMut(&Tree<'_>, &mut Uninstalled),
-    done: &mut Uninstalled,
+    done: &mut Removal,
 ) -> Outcome<()> {
     let here = cx.place.worktree_root.as_deref();
     let all = crate::worktree_identity::list(common).map_err(|e| refuse(Code::Io, e))?;
@@ -389,17 +403,17 @@ fn leave_git(
             here: here == Some(root),
             git: true,
         };
-        untell(&tree, done);
+        agent_entries::remove(&tree, done);
         leave_tree(cx, &*view.table, root, purge, done)?;
     }
     let hooks = crate::hooks::git::install::uninstall(&cx.place, false)?;
-    done.removed.extend(hooks.steps);
-    done.kept.extend(hooks.kept);
+    done.report.removed.extend(hooks.steps);
+    done.report.kept.extend(hooks.kept);
     for git_dir in all.iter().map(|one| &one.git_dir).chain(&cx.place.git_dir) {
         remove_identity(git_dir, done);
     }
     if remove_excluded(common).map_err(|e| io_refusal("write", common, &e))? {
-        done.removed.push("jit's lines in info/exclude".to_owned());
+        done.report.removed.push("jit's lines in info/exclude".to_owned());
     }
     let _turn = file::lock_folder(&cx.place.control_dir)
         .map_err(|e| io_refusal("lock", &cx.place.control_dir, &e))?;
@@ -407,13 +421,7 @@ fn leave_git(
 }
 
 /// Removes jit's files from a worktree, as far as nothing is lost.
-fn leave_tree(
-    cx: &Context,
-    table: &dyn Table,
-    root: &Path,
-    purge: bool,
-    done: &mut Uninstalled,
-) -> Outcome<()> {
+fn leave_tree(cx: &Context, table: &dyn Table, root: &Path, purge: bool, done: &mut Removal) -> Outcome<()> {
     let local = root.join(".jit");
     if !local.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
         return Ok(());
@@ -454,7 +462,7 @@ fn is_ours_alone(
     table: &dyn Table,
     root: &Path,
     path: &Path,
-    done: &mut Uninstalled,
+    done: &mut Removal,
 ) -> Outcome<bool> {
     let parts: Vec<&str> = path.iter().filter_map(OsStr::to_str).collect();
     let full = root.join(path);
@@ -520,7 +528,7 @@ fn is_one_folder(cx: &Context) -> bool {
 }
 
 /// Does the same without git: files with content that the export lacks stay.
-fn leave_folder(cx: &Context, table: &dyn Table, done: &mut Uninstalled) -> Outcome<()> {
+fn leave_folder(cx: &Context, table: &dyn Table, done: &mut Removal) -> Outcome<()> {
     let Some(local) = &cx.place.local_jit else {
         return Ok(());
     };
@@ -543,7 +551,7 @@ fn leave_below(
     table: &dyn Table,
     root: &Path,
     folder: &Path,
-    done: &mut Uninstalled,
+    done: &mut Removal,
 ) -> Outcome<()> {
     let full = root.join(folder);
     if !full.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
@@ -588,7 +596,7 @@ fn is_of_control_plane(cx: &Context, table: &dyn Table, root: &Path, path: &Path
     }
 }
 
-fn remove_control_plane(cx: &Context, done: &mut Uninstalled) -> Outcome<()> {
+fn remove_control_plane(cx: &Context, done: &mut Removal) -> Outcome<()> {
     let dir = &cx.place.control_dir;
     let failed = |e: io::Error| io_refusal("remove", dir, &e);
     let mut ours = Vec::new();
@@ -734,7 +742,7 @@ fn prune(local: &Path, names: &[&str]) {
     }
 }
 
-fn remove_identity(git_dir: &Path, done: &mut Uninstalled) {
+fn remove_identity(git_dir: &Path, done: &mut Removal) {
     let Ok(entries) = fs::read_dir(git_dir) else {
         return;
     };
@@ -758,16 +766,16 @@ fn is_of_git_dir(name: &str) -> bool {
 }
 
 /// Removes jit's settings from git's configuration, and lists other settings under its names.
-fn remove_settings(place: &Place, common: &Path, done: &mut Uninstalled) -> Outcome<()> {
+fn remove_settings(place: &Place, common: &Path, done: &mut Removal) -> Outcome<()> {
     let config = common.join("config");
     let removed = setup::remove_settings(place, common).map_err(|e| io_refusal("change", &config, &e))?;
     let told = removed.iter().map(|key| format!("{key} in git's configuration"));
-    done.removed.extend(told);
+    done.report.removed.extend(told);
     for key in ["name", "driver"] {
         let key = format!("merge.{MERGE_DRIVER}.{key}");
         let git = Git::in_git_dir(common).args(["config", "--local", "--get", &key]);
         if !git.line().unwrap_or_default().is_empty() {
-            done.kept.push(Left {
+            done.report.kept.push(Left {
                 path: format!("{key} in git's configuration"),
                 why: "it is not what jit wrote".to_owned(),
             });

@@ -19,5 +19,6 @@ pub mod ground;
 pub mod guard;
 pub mod permission;
 mod run;
+pub mod settings;
 
 pub use run::{judge, run};

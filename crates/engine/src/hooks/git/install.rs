@@ -19,10 +19,10 @@ use jit_os::program::is_executable;
 use jit_os::shell::shell_word;
 use jit_os::{file, io_refusal};
 use jit_store::Outcome;
-use serde::Serialize;
 
 use super::script::{self, KEPT, Theirs, Whose};
 use super::site::Site;
+use crate::api::hooks::{HookState, HookStatus, InstalledHooks, RemovedHooks, Survey};
 use crate::api::init::Left;
 use crate::hooks::git::{CLIENT, SERVER};
 
@@ -48,55 +48,6 @@ const OTHERS: &[&str] = &[
 
 /// The largest hook of ours, in bytes; a larger file is not ours.
 const MAX_HOOK: u64 = 1 << 16;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    Installed,
-    /// Ours, edited since: left alone.
-    Edited,
-    /// Another program's hook is in its place.
-    Foreign,
-    /// Ours exists, but git looks in another folder.
-    Shadowed,
-    Missing,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct HookState {
-    pub name: &'static str,
-    pub state: State,
-    /// The path at which git looks for it.
-    pub path: String,
-    /// The hook that ours calls first; null if there is none.
-    pub calls_first: Option<String>,
-}
-
-/// The state of the hooks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Survey {
-    pub folder: String,
-    pub hooks: Vec<HookState>,
-    /// Remarks about the folder for the user.
-    pub notes: Vec<String>,
-}
-
-#[derive(Debug, Default, Serialize)]
-pub struct Installed {
-    pub folder: String,
-    pub dry_run: bool,
-    pub changed: bool,
-    /// The steps that were done, or would be done in a dry run.
-    pub steps: Vec<String>,
-    pub notes: Vec<String>,
-}
-
-#[derive(Debug, Default, Serialize)]
-pub struct Removed {
-    pub dry_run: bool,
-    pub steps: Vec<String>,
-    pub kept: Vec<Left>,
-}
 
 fn kept(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -177,17 +128,17 @@ fn relative_hooks(site: &Site, relative: &Path) -> (Vec<PathBuf>, BTreeSet<&'sta
 }
 
 /// Installs the hooks.
-pub fn install(place: &Place, server: bool, dry_run: bool) -> Outcome<Installed> {
+pub fn install(place: &Place, server: bool, dry_run: bool) -> Outcome<InstalledHooks> {
     let mut site = Site::of(place)?;
     let _turn = match dry_run {
         true => None,
         false => Some(file::lock_folder(&site.common).map_err(|e| io_refusal("lock", &site.common, &e))?),
     };
     let folder = site.folder();
-    let mut done = Installed {
+    let mut done = InstalledHooks {
         folder: folder.display().to_string(),
         dry_run,
-        ..Installed::default()
+        ..InstalledHooks::default()
     };
     let mut names: Vec<(&str, bool)> = if server { SERVER } else { CLIENT }
         .iter()
@@ -271,7 +222,7 @@ pub fn install(place: &Place, server: bool, dry_run: bool) -> Outcome<Installed>
 }
 
 /// Installs one hook.
-fn put(path: &Path, text: &str, dry_run: bool, done: &mut Installed) -> Outcome<()> {
+fn put(path: &Path, text: &str, dry_run: bool, done: &mut InstalledHooks) -> Outcome<()> {
     let failed = |e: io::Error| io_refusal("write", path, &e);
     let before = kept(path);
     match owner(path)? {
@@ -334,15 +285,15 @@ fn put(path: &Path, text: &str, dry_run: bool, done: &mut Installed) -> Outcome<
 }
 
 /// Uninstalls the hooks from every folder that may contain them.
-pub fn uninstall(place: &Place, dry_run: bool) -> Outcome<Removed> {
+pub fn uninstall(place: &Place, dry_run: bool) -> Outcome<RemovedHooks> {
     let mut site = Site::of(place)?;
     let _turn = match dry_run {
         true => None,
         false => Some(file::lock_folder(&site.common).map_err(|e| io_refusal("lock", &site.common, &e))?),
     };
-    let mut done = Removed {
+    let mut done = RemovedHooks {
         dry_run,
-        ..Removed::default()
+        ..RemovedHooks::default()
     };
     let folders = site.folders();
     if site.note.hooks_path.is_some() && site.is_own() {
@@ -371,7 +322,7 @@ pub fn uninstall(place: &Place, dry_run: bool) -> Outcome<Removed> {
     Ok(done)
 }
 
-fn take(path: &Path, dry_run: bool, done: &mut Removed) -> Outcome<()> {
+fn take(path: &Path, dry_run: bool, done: &mut RemovedHooks) -> Outcome<()> {
     let failed = |e: io::Error| io_refusal("remove", path, &e);
     let before = kept(path);
     let mut left = |why: &str| {
@@ -421,21 +372,21 @@ pub fn survey(place: &Place, server: bool) -> Outcome<Survey> {
     for name in if server { SERVER } else { CLIENT } {
         let path = looked_in.join(name);
         let state = match owner(&path)? {
-            Some(Whose::Ours) if is_executable(&path) => State::Installed,
-            Some(Whose::Ours | Whose::Edited) => State::Edited,
-            Some(Whose::Theirs) => State::Foreign,
-            None => State::Missing,
+            Some(Whose::Ours) if is_executable(&path) => HookStatus::Installed,
+            Some(Whose::Ours | Whose::Edited) => HookStatus::Edited,
+            Some(Whose::Theirs) => HookStatus::Foreign,
+            None => HookStatus::Missing,
         };
         let mut elsewhere = site.folders().into_iter().filter(|folder| *folder != looked_in);
-        let shadowed = matches!(state, State::Foreign | State::Missing)
+        let shadowed = matches!(state, HookStatus::Foreign | HookStatus::Missing)
             && elsewhere.any(|folder| matches!(owner(&folder.join(name)), Ok(Some(Whose::Ours))));
         let first = match &relative {
             Some(relative) if site.is_own() => site.start.join(relative).join(name),
             _ => kept(&path),
         };
         survey.hooks.push(HookState {
-            name,
-            state: if shadowed { State::Shadowed } else { state },
+            name: (*name).into(),
+            state: if shadowed { HookStatus::Shadowed } else { state },
             path: path.display().to_string(),
             calls_first: is_executable(&first).then(|| first.display().to_string()),
         });
@@ -455,7 +406,7 @@ pub fn survey(place: &Place, server: bool) -> Outcome<Survey> {
             ));
         }
     }
-    let shadowed = survey.hooks.iter().any(|hook| hook.state == State::Shadowed);
+    let shadowed = survey.hooks.iter().any(|hook| hook.state == HookStatus::Shadowed);
     if shadowed && let Some(set) = &site.setting {
         survey.notes.push(format!(
             "core.hooksPath is {} now ({}), so git does not run the hooks that jit installed: run jit hooks install once again",

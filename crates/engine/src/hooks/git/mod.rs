@@ -28,6 +28,7 @@ pub mod divergence;
 pub mod global;
 pub mod install;
 pub mod locked;
+pub mod merge_driver;
 pub mod pre_commit;
 pub mod push;
 pub mod run;
@@ -37,9 +38,7 @@ pub mod staged;
 pub mod trailers;
 pub mod verify;
 
-pub use install::{Installed, Removed, State, Survey, install, survey, uninstall};
-pub use run::{Call, Said, remember_merged, run};
-pub use verify::range as verify;
+pub use install::install;
 
 /// The hooks that are installed in a repository people work in.
 pub const CLIENT: &[&str] = &[

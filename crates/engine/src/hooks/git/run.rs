@@ -18,32 +18,9 @@ use crate::worktree_identity::identity::Need;
 /// The most bytes of merge-driver digests that are kept.
 const MOST_MERGED: usize = 64 << 10;
 
-/// A hook as git called it.
-#[derive(Debug, Clone)]
-pub struct Call {
-    pub hook: String,
-    pub args: Vec<OsString>,
-    /// The bytes that git writes to the hook's standard input.
-    pub input: Vec<u8>,
-}
-
-/// Warnings to print while git continues.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Said {
-    pub warnings: Vec<String>,
-}
-
-impl Call {
-    /// Returns whether git writes to this hook's standard input.
-    pub fn has_input(hook: &str) -> bool {
-        matches!(hook, "pre-push" | "post-rewrite" | "pre-receive")
-    }
-}
-
-/// Runs the hook. A refusal stops git; only pre-commit, pre-push and pre-receive refuse.
-pub fn run(options: &Options, call: &Call) -> Outcome<Said> {
-    let (args, input) = (call.args.as_slice(), call.input.as_slice());
-    let done = match call.hook.as_str() {
+/// Runs the hook, and returns warnings to print while git continues. A refusal stops git; only pre-commit, pre-push and pre-receive refuse.
+pub fn run(options: &Options, hook: &str, args: &[OsString], input: &[u8]) -> Outcome<Vec<String>> {
+    match hook {
         "pre-commit" | "pre-merge-commit" => pre_commit::check(options),
         "pre-push" => harmless(push::pre_push(options, args, input), |code| {
             code != Code::LeaseRequired
@@ -58,12 +35,11 @@ pub fn run(options: &Options, call: &Call) -> Outcome<Said> {
         other => {
             let known: Vec<&str> = CLIENT.iter().chain(SERVER).copied().collect();
             let message = format!("jit has no hook {other:?}; it has {}", known.join(", "));
-            return Err(Box::new(
+            Err(Box::new(
                 Refusal::new(Code::Invalid, message).help("jit hooks list"),
-            ));
+            ))
         }
-    };
-    done.map(|warnings| Said { warnings })
+    }
 }
 
 fn place(options: &Options) -> Outcome<Place> {

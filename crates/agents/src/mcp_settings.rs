@@ -1,4 +1,4 @@
-//! `jit mcp install`: adds this server to the configuration of an agent program (I4).
+//! Adds jit's MCP server to the configuration of an agent program, and removes it again (I4).
 //!
 //! What must hold:
 //! - The rest of the file is kept byte for byte. Installing twice is the same as installing once.
@@ -12,6 +12,19 @@
 //!
 //! Limitations: between the last check of the file and its replacement, a change by another program can be lost. Some
 //! agent programs rewrite their files while they run.
+//!
+//! ```
+//! use jit_agents::mcp_settings::{InstallScope, McpClient, plan};
+//!
+//! let project = tempfile::tempdir()?;
+//! let no_variables = |_: &str| None;
+//! let plan = plan(McpClient::Claude, InstallScope::Project, Some(project.path()), no_variables, true);
+//! let edit = plan.expect("a plan");
+//! edit.carry_out().expect("written");
+//! let written = std::fs::read_to_string(project.path().join(".mcp.json"))?;
+//! assert!(written.contains("\"command\": \"jit\""));
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 mod json;
 mod toml;
@@ -20,9 +33,10 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::refusal::{Code, Outcome, Refusal};
 use jit_os::file;
-use jit_store::Outcome;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// The name of the entry in every configuration.
 const NAME: &str = "jit";
@@ -30,8 +44,9 @@ const NAME: &str = "jit";
 const MAX_FILE: u64 = 64 << 20;
 
 /// An agent program whose configuration jit can edit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Agent {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum McpClient {
     Claude,
     Codex,
     Gemini,
@@ -40,13 +55,14 @@ pub enum Agent {
 }
 
 /// For all projects of this user, or for all users of this project.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum InstallScope {
     User,
     Project,
 }
 
-impl Agent {
+impl McpClient {
     pub const ALL: [Self; 5] = [
         Self::Claude,
         Self::Codex,
@@ -188,7 +204,7 @@ fn refuse(code: Code, message: impl Into<String>) -> Box<Refusal> {
 
 /// Plans the change that adds or removes the entry. Writes nothing yet.
 pub fn plan(
-    agent: Agent,
+    agent: McpClient,
     scope: InstallScope,
     project: Option<&Path>,
     var: impl Fn(&str) -> Option<OsString>,
@@ -264,6 +280,11 @@ fn read(file: &Path, follow: bool) -> io::Result<Option<Vec<u8>>> {
 }
 
 impl ConfigEdit {
+    /// The content of the file when it was read.
+    pub fn before(&self) -> Option<&[u8]> {
+        self.before.as_deref()
+    }
+
     pub fn changes_something(&self) -> bool {
         self.edit != Edit::Nothing
     }
@@ -325,14 +346,14 @@ mod tests {
 
     #[test]
     fn i4_each_agent_has_its_file() {
-        let file = |agent: Agent| agent.of_user(home).expect("a file");
-        assert_eq!(file(Agent::Claude), Path::new("/h/.claude.json"));
-        assert_eq!(file(Agent::Codex), Path::new("/h/.codex/config.toml"));
-        assert_eq!(file(Agent::Gemini), Path::new("/h/.gemini/settings.json"));
-        assert_eq!(file(Agent::Cursor), Path::new("/h/.cursor/mcp.json"));
-        assert_eq!(Agent::Claude.of_user(|_| None), None);
+        let file = |agent: McpClient| agent.of_user(home).expect("a file");
+        assert_eq!(file(McpClient::Claude), Path::new("/h/.claude.json"));
+        assert_eq!(file(McpClient::Codex), Path::new("/h/.codex/config.toml"));
+        assert_eq!(file(McpClient::Gemini), Path::new("/h/.gemini/settings.json"));
+        assert_eq!(file(McpClient::Cursor), Path::new("/h/.cursor/mcp.json"));
+        assert_eq!(McpClient::Claude.of_user(|_| None), None);
         let moved = |name: &str| (name == "CODEX_HOME").then(|| "/c".into());
-        assert_eq!(Agent::Codex.of_user(moved), Some("/c/config.toml".into()));
+        assert_eq!(McpClient::Codex.of_user(moved), Some("/c/config.toml".into()));
     }
 
     #[test]
@@ -340,7 +361,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join(".mcp.json");
         let plan = plan(
-            Agent::Claude,
+            McpClient::Claude,
             InstallScope::Project,
             Some(folder.path()),
             home,
@@ -359,7 +380,7 @@ mod tests {
         std::fs::write(&real, "{}").expect("written");
         std::os::unix::fs::symlink(&real, folder.path().join(".mcp.json")).expect("a link");
         let refused = plan(
-            Agent::Claude,
+            McpClient::Claude,
             InstallScope::Project,
             Some(folder.path()),
             home,
@@ -368,7 +389,7 @@ mod tests {
         assert_eq!(refused.expect_err("refused").code, Code::Io);
         std::os::unix::fs::symlink(&real, folder.path().join(".claude.json")).expect("a link");
         let at_home = |name: &str| (name == "HOME").then(|| folder.path().into());
-        let mine = plan(Agent::Claude, InstallScope::User, None, at_home, true).expect("a plan");
+        let mine = plan(McpClient::Claude, InstallScope::User, None, at_home, true).expect("a plan");
         mine.carry_out().expect("written");
         assert!(
             std::fs::read_to_string(&real)
