@@ -26,8 +26,12 @@ pub fn text(reply: &Reply, done: &str, style: Style) -> String {
         Reply::Sessions(reply) => session::text::text(reply, style),
         Reply::FileLocks(reply) => lock::text::text(reply, style),
         Reply::Hooks(HookReply::Verified(verified)) => verify::text(verified, style),
+        // Only a shim asks for it.
+        Reply::Hooks(HookReply::Permission(_)) => String::new(),
         Reply::Notify(reply) => notify::text::text(reply, style),
         Reply::Setup(SetupReply::Caller(caller)) => whoami::text(caller, style),
+        // No command shows these alone.
+        Reply::Setup(SetupReply::BoundAgent(_) | SetupReply::ControlFolder(_)) => String::new(),
         Reply::Config(reply) => config::text::text(reply),
         Reply::Doctor(reply) => doctor::text(reply, style),
     }

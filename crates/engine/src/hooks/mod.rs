@@ -15,6 +15,7 @@ use crate::worktree_identity::identity::Need;
 pub(crate) fn handle(options: &Options, request: HookRequest) -> Outcome<Answer> {
     match request {
         HookRequest::Verify { range } => verify(options, &range),
+        HookRequest::Permission(ask) => agent::permission::answer(options, &ask),
     }
 }
 

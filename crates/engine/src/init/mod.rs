@@ -2,7 +2,7 @@
 pub mod uninstall;
 
 use crate::api::Answer;
-use crate::api::setup::{Caller, SetupReply, SetupRequest};
+use crate::api::setup::{BoundAgent, Caller, ControlFolder, SetupReply, SetupRequest};
 use crate::refusals::refuse;
 use std::fs;
 use std::io::{self, Write as _};
@@ -21,6 +21,7 @@ use jit_store::{OpenOptions, Outcome};
 
 use crate::context::{Options, Surroundings, control_mode, ensure_control_dir};
 use crate::file_locks::service::LOCKS;
+use crate::identity::Source;
 use crate::sessions::SESSIONS;
 use crate::units::folders::FOLDERS;
 use crate::worktree_identity::ensure_excluded;
@@ -532,7 +533,22 @@ pub fn merge_driver(common: &Path) -> Driver {
 pub(crate) fn handle(options: &Options, request: SetupRequest) -> Outcome<Answer> {
     match request {
         SetupRequest::Whoami => whoami(options),
+        SetupRequest::BoundAgent => bound_agent(options),
+        SetupRequest::ControlFolder => {
+            let found = Surroundings::find(options)?;
+            let path = found.place.control_dir.clone().into();
+            Ok(found.answer(SetupReply::ControlFolder(ControlFolder { path })))
+        }
     }
+}
+
+fn bound_agent(options: &Options) -> Outcome<Answer> {
+    let found = Surroundings::find(options)?;
+    let agent_id = match &found.whoami.source {
+        Source::Session(_) => Some(found.whoami.agent_id.clone()),
+        _ => None,
+    };
+    Ok(found.answer(SetupReply::BoundAgent(BoundAgent { agent_id })))
 }
 
 fn whoami(options: &Options) -> Outcome<Answer> {
