@@ -2,13 +2,11 @@
 //!
 //! It shows only `Worked` events. With `--json`, each entry has the fields of a line in `changelog.log`.
 
-use jit_core::log::event::{Event, Stamped};
 use jit_core::model::time::Wall;
-use jit_core::query::claim_views::changelog_line;
+use jit_engine::api::stream::{StreamItem, Subscribe, WorkEntry};
 use jit_store::Outcome;
-use serde_json::Value;
 
-use crate::events::{Stream, since};
+use crate::events::{Form, show, since};
 use crate::invocation::{Invocation, Output};
 use crate::render::clean_line;
 
@@ -27,42 +25,28 @@ pub struct Flags {
     since: Option<Wall>,
 }
 
-fn entry(line: &Stamped) -> Value {
-    let bytes = changelog_line(line).unwrap_or_default();
-    serde_json::from_slice(&bytes).unwrap_or_default()
-}
-
-fn for_people(line: &Stamped) -> String {
-    let Event::Worked {
-        action,
-        activity_id,
-        task_id,
-        details,
-        ..
-    } = &line.event
-    else {
-        return String::new();
-    };
-    let id = task_id.as_ref().or(activity_id.as_ref());
+fn for_people(entry: &WorkEntry) -> String {
+    let id = entry.task_id.as_ref().or(entry.activity_id.as_ref());
     format!(
         "{}  {:<20} {:<19} {:<14} {}\n",
-        line.at,
-        clean_line(line.actor.agent_id.as_str()),
-        action.as_str(),
+        entry.timestamp,
+        clean_line(entry.worker.as_str()),
+        entry.action,
         id.map_or("", |id| id.as_str()),
-        clean_line(details.as_deref().unwrap_or_default())
+        clean_line(entry.details.as_deref().unwrap_or_default())
     )
 }
 
 pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
-    let wanted = |line: &Stamped| {
-        matches!(line.event, Event::Worked { .. }) && flags.since.is_none_or(|since| line.at >= since)
+    let follow = flags.follow;
+    let entries = Subscribe::Changelog {
+        since: flags.since,
+        after: 0,
+        follow,
     };
-    Stream {
-        plural: "entries",
-        wanted: &wanted,
-        value: &entry,
-        text: &for_people,
-    }
-    .show(flags.follow, call)
+    show(entries, "entries", follow, call, &|item, as_json| match item {
+        StreamItem::Work(entry) if as_json => serde_json::to_value(entry).ok().map(Form::Json),
+        StreamItem::Work(entry) => Some(Form::Text(for_people(entry))),
+        _ => None,
+    })
 }

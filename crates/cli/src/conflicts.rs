@@ -4,15 +4,12 @@
 //! - Conflicts do not change the exit code: it is 0.
 //! - With `--watch`, a picture is printed only when it differs from the last one.
 
-use jit_engine::api::landing::LandingRequest;
-use std::time::Duration;
+use std::ops::ControlFlow;
 
-use jit_engine::api::Answer;
-use jit_engine::api::landing::Picture;
-use jit_engine::worktree_identity::identity::Need;
+use jit_engine::api::landing::{LandingRequest, Picture};
+use jit_engine::api::stream::{StreamItem, Subscribe};
 use jit_store::Outcome;
 
-use crate::exit::BROKEN_PIPE;
 use crate::invocation::{Invocation, Output};
 use crate::render::{self, Style, clean_line, clean_path};
 use crate::reply_text::text;
@@ -40,36 +37,24 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
-    let cx = call.open(Need::Read)?;
-    if !flags.watch {
-        let Answer { reply, warnings } = jit_engine::handle::handle(
-            &cx,
-            LandingRequest::Conflicts {
-                into: flags.into,
-                branches: flags.branches,
-            },
-        )?;
-        return Ok(call
-            .show(&reply.value(), |style| text(&reply, "", style))
-            .warn(warnings));
+    if flags.watch {
+        let conflicts = Subscribe::Conflicts {
+            into: flags.into,
+            interval_secs: flags.interval,
+        };
+        return call.follow(conflicts, &mut |item| match item {
+            StreamItem::Conflicts(picture) if call.json() => render::pass_on(&call.json_line(&picture)),
+            StreamItem::Conflicts(picture) => render::pass_on(&picture_text(&picture, call.style)),
+            _ => ControlFlow::Continue(()),
+        });
     }
-    let mut watch = jit_engine::landing::watch::watch_conflicts(&cx, flags.into.as_deref())?;
-    let mut shown: Option<Picture> = None;
-    loop {
-        let picture = watch.look()?;
-        if shown.as_ref() != Some(&picture) {
-            let text = if call.json() {
-                call.json_line(&picture)
-            } else {
-                picture_text(&picture, call.style)
-            };
-            if !matches!(render::print(&text), Ok(true)) {
-                return Ok(call.show(&(), |_| String::new()).exit(BROKEN_PIPE));
-            }
-            shown = Some(picture);
-        }
-        watch.wait(Duration::from_secs(flags.interval.max(1)))?;
-    }
+    let answer = call.send(LandingRequest::Conflicts {
+        into: flags.into,
+        branches: flags.branches,
+    })?;
+    Ok(call
+        .show(&answer.reply.value(), |style| text(&answer.reply, "", style))
+        .warn(answer.warnings))
 }
 
 pub fn picture_text(picture: &Picture, style: Style) -> String {

@@ -1,20 +1,16 @@
 //! `jit events`: prints the log, and follows it with `--follow`.
 //!
-//! `Stream` also serves `jit changelog`.
+//! `show` also serves `jit changelog`.
 
 use std::ops::ControlFlow;
-use std::time::Duration;
 
 use jit_core::log::event::{Event, Stamped};
-use jit_core::log::line;
 use jit_core::model::time::Wall;
-use jit_engine::worktree_identity::identity::Need;
-use jit_os::watch::Watch;
+use jit_engine::api::stream::{StreamItem, Subscribe};
 use jit_store::Outcome;
 use serde_json::{Value, json};
 
-use crate::exit::BROKEN_PIPE;
-use crate::invocation::{Invocation, Output, invalid};
+use crate::invocation::{Invocation, Output};
 use crate::render::{self, clean_line, clean_path};
 
 #[derive(Debug, clap::Args)]
@@ -38,19 +34,6 @@ pub(super) fn since(text: &str) -> Result<Wall, String> {
     let secs = crate::invocation::duration(text).map_err(|_| "give a time or a duration".to_owned())?;
     let ago = i64::try_from(secs).unwrap_or(i64::MAX).saturating_mul(1000);
     Ok(Wall::from_ms(jit_os::clock::wall_ms().saturating_sub(ago)))
-}
-
-/// Returns the unified event: a line of the log without its internal fields `durable`, `prev` and `sum`.
-fn unified(line: &Stamped) -> Value {
-    let mut bytes = Vec::new();
-    line::encode_line(&mut bytes, line, 0, 0);
-    let mut value: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-    if let Value::Object(map) = &mut value {
-        for internal in ["durable", "prev", "sum"] {
-            map.remove(internal);
-        }
-    }
-    value
 }
 
 fn line_for_people(line: &Stamped) -> String {
@@ -84,74 +67,50 @@ fn line_for_people(line: &Stamped) -> String {
 }
 
 pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
-    let wanted = |line: &Stamped| {
-        let kind = line.event.kind();
-        flags.since.is_none_or(|since| line.at >= since)
-            && (flags.kinds.is_empty()
-                || flags
-                    .kinds
-                    .iter()
-                    .any(|k| kind == k || kind.strip_prefix(k.as_str()).is_some_and(|r| r.starts_with('.'))))
+    let follow = flags.follow;
+    let events = Subscribe::Events {
+        since: flags.since,
+        kinds: flags.kinds,
+        after: 0,
+        follow,
     };
-    Stream {
-        plural: "events",
-        wanted: &wanted,
-        value: &unified,
-        text: &line_for_people,
-    }
-    .show(flags.follow, call)
+    show(events, "events", follow, call, &|item, as_json| match item {
+        StreamItem::Event(event) if as_json => Some(Form::Json(event.value())),
+        StreamItem::Event(event) => Some(Form::Text(line_for_people(&event.0))),
+        _ => None,
+    })
 }
 
-/// Prints lines of the log in one form: the existing lines, or with `follow` also every later one.
-pub(super) struct Stream<'a> {
-    pub plural: &'static str,
-    pub wanted: &'a dyn Fn(&Stamped) -> bool,
-    pub value: &'a dyn Fn(&Stamped) -> Value,
-    pub text: &'a dyn Fn(&Stamped) -> String,
+/// An item as it is printed.
+pub(super) enum Form {
+    Json(Value),
+    Text(String),
 }
 
-impl Stream<'_> {
-    pub fn show(&self, follow: bool, call: &Invocation) -> Outcome<Output> {
-        let cx = call.open(Need::Read)?;
-        jit_engine::write_path::view(&cx)?;
-        if !follow {
-            let mut lines = Vec::new();
-            cx.store.events(0, &mut |line| {
-                if (self.wanted)(&line) {
-                    lines.push(line);
-                }
-                ControlFlow::Continue(())
-            })?;
-            if call.json() {
-                let all: Vec<Value> = lines.iter().map(self.value).collect();
-                return Ok(call.show(&json!({ self.plural: all }), |_| String::new()));
-            }
-            return Ok(call.show(&(), |_| lines.iter().map(self.text).collect()));
-        }
-        let watch = Watch::on(&cx.place.control_dir.join("events")).map_err(invalid)?;
-        let mut after = 0;
-        loop {
-            let mut open = true;
-            cx.store.events(after, &mut |line| {
-                after = line.sequence;
-                if (self.wanted)(&line) {
-                    let text = if call.json() {
-                        call.json_line(&(self.value)(&line))
-                    } else {
-                        (self.text)(&line)
-                    };
-                    open = matches!(render::print(&text), Ok(true));
-                }
-                if open {
-                    ControlFlow::Continue(())
-                } else {
-                    ControlFlow::Break(())
-                }
-            })?;
-            if !open {
-                return Ok(call.show(&(), |_| String::new()).exit(BROKEN_PIPE));
-            }
-            watch.wait(Duration::from_secs(3600)).map_err(invalid)?;
-        }
+/// Prints items of the log: all of them in one answer, or with `follow` each one as it occurs. `form` returns an item as
+/// JSON or as text.
+pub(super) fn show(
+    subscribe: Subscribe,
+    plural: &str,
+    follow: bool,
+    call: &Invocation,
+    form: &dyn Fn(&StreamItem, bool) -> Option<Form>,
+) -> Outcome<Output> {
+    if follow {
+        return call.follow(subscribe, &mut |item| match form(&item, call.json()) {
+            Some(Form::Json(value)) => render::pass_on(&call.json_line(&value)),
+            Some(Form::Text(text)) => render::pass_on(&text),
+            None => ControlFlow::Continue(()),
+        });
     }
+    let (mut values, mut texts) = (Vec::new(), String::new());
+    call.subscribe(subscribe, &mut |item| {
+        match form(&item, call.json()) {
+            Some(Form::Json(value)) => values.push(value),
+            Some(Form::Text(text)) => texts.push_str(&text),
+            None => {}
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(call.show(&json!({ plural: values }), |_| texts))
 }

@@ -3,15 +3,12 @@
 //! With `--to`, an agent of another kind continues in the same unit. With `--to-unit`, the next agent of that unit gets
 //! the handoff.
 
-use jit_engine::api::attempts::AttemptRequest;
-use jit_engine::api::attempts::HandAsk;
-use jit_engine::api::attempts::HandoffView;
+use jit_engine::api::attempts::{AttemptRequest, HandAsk};
 use jit_store::Outcome;
 
 use crate::invocation::{Invocation, Output};
-use crate::render::{Style, clean};
-use crate::worktree::dispatch::RunFlags;
-use crate::worktree::{self, logs};
+use crate::run_flags::RunFlags;
+use crate::worktree::logs;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -65,24 +62,4 @@ pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
         true => logs::follow_to_the_end(Some(&flags.unit), call),
         false => Ok(handed),
     }
-}
-
-pub fn view_text(view: &HandoffView, style: Style) -> String {
-    let path = view.path.as_deref().map(clean);
-    let receiver = match (&view.receiver, &path) {
-        (Some(receiver), _) => receiver,
-        (None, Some(path)) => {
-            return format!(
-                "{} has not begun: its first agent is told about {}\n{path}\n",
-                view.to, view.unit
-            );
-        }
-        (None, None) => return clean(&view.text),
-    };
-    let to = match receiver.unit.id == view.unit {
-        true => format!("{} goes on in {}", view.to, view.unit),
-        false => format!("the next agent of {} is told about {}", view.to, view.unit),
-    };
-    let path = path.unwrap_or_default();
-    format!("{to}\n{path}\n{}", worktree::text::view_text(receiver, style))
 }

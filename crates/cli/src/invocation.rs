@@ -13,11 +13,13 @@ use jit_core::model::refusal::{Code, Refusal};
 use jit_engine::api::claims::ClaimRequest;
 use jit_engine::api::content::FileSource;
 use jit_engine::api::issues::{IssueRequest, MAX_IMPORT_BYTES};
+use jit_engine::api::stream::{StreamEnd, Subscribe};
 use jit_engine::api::{Answer, Request};
 use jit_engine::context::{Context, Options};
-use jit_engine::worktree_identity::identity::Need;
+use jit_engine::stream::Take;
 use jit_store::Outcome;
 
+use crate::exit::BROKEN_PIPE;
 use crate::render::{self, Color, Style};
 use crate::reply_text::{ids, text};
 
@@ -177,38 +179,6 @@ impl Invocation {
         })
     }
 
-    pub fn open(&self, need: Need) -> Outcome<Context> {
-        jit_engine::opening::open(&self.options()?, need)
-    }
-
-    /// Opens the context like `open`. If the current folder was a worktree and is none any more, opens its repository
-    /// instead and also returns the folder's name.
-    pub fn open_or_lost(&self, need: Need) -> Outcome<(Context, Option<String>)> {
-        let options = self.options()?;
-        match (
-            jit_engine::opening::open(&options, need),
-            jit_engine::worktrees::removed_worktree::removed_worktree(),
-        ) {
-            (Err(_), Some(lost)) => {
-                let cx = jit_engine::opening::open(
-                    &Options {
-                        dir: Some(lost.common),
-                        ..options
-                    },
-                    need,
-                )?;
-                Ok((cx, Some(lost.folder.to_string_lossy().into_owned())))
-            }
-            (Err(_), None) if std::env::current_dir().is_err() => {
-                let refusal = Refusal::new(Code::NotFound, "the folder that you are in is gone");
-                Err(Box::new(
-                    refusal.help("cd <the repository>, then: jit finish <unit>"),
-                ))
-            }
-            (cx, _) => Ok((cx?, None)),
-        }
-    }
-
     pub fn quiet(&self) -> bool {
         self.global.quiet
     }
@@ -284,6 +254,19 @@ impl Invocation {
     /// Sends a request to the engine.
     pub fn send(&self, request: impl Into<Request>) -> Outcome<Answer> {
         jit_engine::handle::ask(&self.options()?, request)
+    }
+
+    /// Passes the items of a subscription to `take`, until there are no more or `take` ends it.
+    pub fn subscribe(&self, subscribe: Subscribe, take: &mut Take<'_>) -> Outcome<StreamEnd> {
+        jit_engine::stream::subscribe(&self.options()?, subscribe, take)
+    }
+
+    /// Does the same for a subscription whose items are printed. The exit code says if nobody reads them any more.
+    pub fn follow(&self, subscribe: Subscribe, take: &mut Take<'_>) -> Outcome<Output> {
+        Ok(match self.subscribe(subscribe, take)? {
+            StreamEnd::Complete => Output::nothing(),
+            StreamEnd::Stopped => Output::nothing().exit(BROKEN_PIPE),
+        })
     }
 
     /// Sends a request to the engine and shows the reply.

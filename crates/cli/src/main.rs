@@ -45,6 +45,7 @@ mod render;
 mod reply_text;
 mod rescue;
 mod run;
+mod run_flags;
 mod schema;
 mod session;
 mod shim;

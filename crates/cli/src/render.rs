@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::ops::ControlFlow;
 
 use jit_core::model::ids::is_unprintable;
 use serde_json::Value;
@@ -125,6 +126,14 @@ impl Style {
 
     pub fn bad(self, text: &str) -> String {
         self.wrap("31", text)
+    }
+}
+
+/// Prints an item of a stream. `Break` means that nobody reads standard output any more.
+pub fn pass_on(text: &str) -> ControlFlow<()> {
+    match print(text) {
+        Ok(true) => ControlFlow::Continue(()),
+        Ok(false) | Err(_) => ControlFlow::Break(()),
     }
 }
 

@@ -44,6 +44,8 @@ fn setup_text(reply: &SetupReply, style: Style) -> String {
         SetupReply::Uninstalled(done) => uninstall::text(done, style),
         // Their commands ask before they write.
         SetupReply::McpServer(_) | SetupReply::MayUninstall(_) => String::new(),
+        // No command shows these alone.
+        SetupReply::BoundAgent(_) | SetupReply::ControlFolder(_) => String::new(),
         SetupReply::GatePresets(GatePresets { presets }) => gate::presets::text(presets, style),
     }
 }

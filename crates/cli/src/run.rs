@@ -2,26 +2,16 @@
 //!
 //! What must hold: without --json and --quiet, the limits of each agent are printed before any agent is started.
 
-use jit_engine::api::issues::IssueReply;
-use jit_engine::api::issues::IssueRequest;
-use jit_engine::api::issues::Issues;
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use jit_agents as agents;
-use jit_core::model::ids::IssueId;
-use jit_core::model::plan::{Plan, Settings};
-use jit_core::model::refusal::{Code, Refusal};
 use jit_engine::api::Reply;
-use jit_engine::context::Context;
-use jit_engine::plans;
-use jit_engine::worktree_identity::identity::Need;
+use jit_engine::api::workflows::{PlanAsk, WorkflowReply, WorkflowRequest};
 use jit_store::Outcome;
 
 use crate::invocation::{Invocation, Output, unexpected};
 use crate::render;
-use crate::workflow::follow;
-use crate::worktree::dispatch::{self, RunFlags};
+use crate::run_flags::RunFlags;
+use crate::workflow::{follow, text};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -49,83 +39,23 @@ pub struct Flags {
     dry_run: bool,
 }
 
-fn plan(flags: &mut Flags, cx: &Context) -> Outcome<Plan> {
-    let run = std::mem::take(&mut flags.run).settings()?;
-    let mut plan = match &flags.plan {
-        Some(path) => plans::load_for(
-            path,
-            &jit_engine::attempts::dispatch::run_settings(cx),
-            agents::NAMES,
-            &|plan| {
-                // Options of this command override the settings of the plan.
-                jit_engine::workflows::service::lacks(
-                    cx,
-                    &Plan {
-                        run: run.over(&plan.run),
-                        ..plan.clone()
-                    },
-                )
-            },
-        )?,
-        None => {
-            let ready = jit_engine::handle::handle(
-                cx,
-                IssueRequest::Ready {
-                    filter: Default::default(),
-                    limit: flags.limit,
-                },
-            )?;
-            let Reply::Issues(IssueReply::Issues(Issues { issues })) = ready.reply else {
-                return Err(unexpected());
-            };
-            if issues.is_empty() {
-                return Err(Box::new(
-                    Refusal::new(Code::NotFound, "nothing is ready to be worked on").help("jit blocked"),
-                ));
-            }
-            let ids: Vec<IssueId> = issues.iter().map(|shown| shown.issue.id.issue_id()).collect();
-            plans::from_ready(&ids, cx.config.dispatching().max_concurrent, Settings::default())
-        }
+pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
+    let ask = PlanAsk {
+        file: flags.plan.map(Into::into),
+        limit: flags.limit,
+        max: flags.max,
+        run: flags.run.settings()?,
     };
-    plan.run = run.over(&plan.run);
-    if let Some(max) = flags.max {
-        plan.max_concurrent = max;
-    }
-    Ok(plan)
-}
-
-/// Returns the limits of each agent, to be printed before money is spent.
-fn announce(plan: &Plan, cx: &Context) -> String {
-    let config = jit_engine::attempts::dispatch::run_settings(cx);
-    let mut out = format!(
-        "{} units, {} agents at a time\n",
-        plan.units.len(),
-        plan.max_concurrent
-    );
-    for unit in &plan.units {
-        let run = plan.settings(unit, &config);
-        out.push_str(&format!("  {:<20}  {}\n", unit.id, dispatch::announce(&run)));
-    }
-    let all: BTreeSet<String> = plan
-        .units
-        .iter()
-        .flat_map(|unit| jit_engine::attempts::dispatch::cautions(cx, &plan.settings(unit, &config)))
-        .collect();
-    for caution in all {
-        out.push_str(&format!("  note: {}\n", render::clean_line(&caution)));
-    }
-    out
-}
-
-pub fn run(mut flags: Flags, call: &Invocation) -> Outcome<Output> {
-    let cx = call.open(Need::Write)?;
-    let plan = plan(&mut flags, &cx)?;
+    let planned = match call.send(WorkflowRequest::Plan(Box::new(ask)))?.reply {
+        Reply::Workflows(WorkflowReply::Planned(planned)) => planned,
+        _ => return Err(unexpected()),
+    };
     if !call.json() && !call.quiet() {
-        render::say(announce(&plan, &cx).trim_end());
+        render::say(text::planned_text(&planned).trim_end());
     }
     if flags.dry_run {
-        return Ok(call.show(&plan, |_| String::new()));
+        return Ok(call.show(&planned.plan, |_| String::new()));
     }
-    let workflow = jit_engine::workflows::service::start_workflow(&cx, &plan)?;
-    follow::lead(&workflow.id, call, &cx)
+    let workflow = follow::sent(WorkflowRequest::Start(Box::new(planned.plan)), call)?;
+    follow::lead(&workflow.id, call)
 }

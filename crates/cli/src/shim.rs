@@ -1,34 +1,30 @@
 //! `jit shim`: jit starts it to own one running agent.
 //!
-//! The runner in `jit_agents` starts and watches the agent. This file connects it to the log: it keeps the agent's session
-//! and leases alive, parks an account that was refused, and ends the session.
+//! The runner in `jit_agents` starts and watches the agent. This file owns the process, and sends the engine one request a
+//! beat: it keeps the agent's session and leases alive, parks an account that was refused, and ends the session.
 //!
 //! What must hold:
 //! - Renewing waits only a short time for the store, because the agent's limits are not watched meanwhile.
-//! - Broken settings in the agent's worktree do not let its leases expire.
+//! - Broken settings in the agent's worktree do not let its leases expire. The agent may have written them.
 
-use jit_engine::api::sessions::SessionReply;
-use jit_engine::api::sessions::SessionRequest;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use jit_agents as agents;
-use jit_agents::event::{AgentEvent, EventLine};
 use jit_agents::job::Job;
-use jit_agents::runner::attempt::{self, Attempt};
+use jit_agents::runner::attempt;
 use jit_agents::runner::shim::{self, Beat};
+use jit_agents::{self as agents, Ask, Permission, Question};
 use jit_core::model::ids::{SessionId, UnitId};
 use jit_core::model::refusal::{Code, Refusal};
-use jit_core::model::session::SessionStatus;
-use jit_core::model::time::Wall;
-use jit_engine::api::Reply;
-use jit_engine::context::{Context, Options, Surroundings};
-use jit_engine::hooks::agent::permission::Policy;
-use jit_engine::worktree_identity::identity::Need;
+use jit_engine::api::attempts::AttemptRequest;
+use jit_engine::api::hooks::{HookReply, HookRequest, PermissionAsk, ToolPermission};
+use jit_engine::api::sessions::SessionReply;
+use jit_engine::api::{Reply, Request};
+use jit_engine::context::Options;
 use jit_store::Outcome;
 
-use crate::invocation::{Invocation, Output};
+use crate::invocation::{Invocation, Output, unexpected};
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
@@ -51,8 +47,8 @@ pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
     let exit = match attempt::job(&folder) {
         Ok(job) => match agents::by_name(&job.agent) {
             Some(agent) => {
-                let mut worker = Worker::of(&job, &folder);
-                let mut ask = Policy::of(&job);
+                let mut worker = Worker::of(&job);
+                let mut ask = Questions::of(&job);
                 shim::run(&folder, &*agent, &mut ask, &mut |beat| worker.tell(beat))
             }
             None => shim::refuse(&folder, &format!("there is no agent {:?}", job.agent)),
@@ -64,115 +60,112 @@ pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
     Ok(call.show(&exit, |_| String::new()))
 }
 
+/// Returns the options with which a shim asks for its agent.
+fn options(job: &Job) -> Options {
+    Options {
+        dir: Some(job.dir.clone()),
+        agent: Some(job.worker.to_string()),
+        ..Options::default()
+    }
+}
+
 /// The agent in the log: a session that lasts as long as the agent runs.
 struct Worker {
     options: Options,
     session: Option<SessionId>,
-    folder: PathBuf,
     unit: UnitId,
     attempt: u32,
 }
 
 impl Worker {
-    fn of(job: &Job, folder: &Path) -> Self {
-        let options = Options {
-            dir: Some(job.dir.clone()),
-            agent: Some(job.worker.to_string()),
-            lock_timeout: Some(PATIENCE),
-            request: None,
-            single_threaded: false,
-        };
+    fn of(job: &Job) -> Self {
         Self {
-            options,
+            options: Options {
+                lock_timeout: Some(PATIENCE),
+                ..options(job)
+            },
             session: None,
-            folder: folder.to_owned(),
             unit: job.unit.clone(),
             attempt: job.attempt,
         }
     }
 
-    /// Parks the account in the log if a limit refused the agent and the agent waits for its retry.
-    fn tell_refusal(&self, cx: &Context) -> Outcome<()> {
-        let Ok(Attempt::Running(running)) = attempt::look(&self.folder) else {
-            return Ok(());
-        };
-        match running.last {
-            Some(EventLine {
-                at,
-                said: said @ AgentEvent::Retrying { delay_ms, .. },
-            }) if said.is_limited() => {
-                let until = Wall::from_ms(at).plus_ms(delay_ms);
-                jit_engine::attempts::accounts::park_while_it_waits(
-                    cx,
-                    &self.unit,
-                    self.attempt,
-                    until,
-                    &said.for_people(),
-                )
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Opens the context of the agent. Its identity and folder come from the job. Broken settings in the worktree are
-    /// ignored: the agent may have written them, and its leases must not expire because of that.
-    fn open(&self) -> Outcome<Context> {
-        let (surroundings, _broken) = Surroundings::despite(&self.options)?;
-        jit_engine::opening::within(surroundings, &self.options, Need::Write)
+    fn send(&self, request: impl Into<Request>) -> Outcome<Reply> {
+        jit_engine::handle::ask(&self.options, request).map(|answer| answer.reply)
     }
 
     fn tell(&mut self, beat: Beat) -> io::Result<()> {
         let told = match beat {
-            Beat::Alive => self.renew(),
+            Beat::Alive => self.keep_alive(),
             Beat::Ended { well } => self.end(well),
         };
         told.map_err(|refusal| io::Error::other(refusal.message))
     }
 
-    /// Writes a heartbeat of the session and renews the agent's leases.
-    fn renew(&mut self) -> Outcome<()> {
-        let cx = self.open()?;
-        match &self.session {
-            Some(session) => {
-                jit_engine::handle::handle(
-                    &cx,
-                    SessionRequest::Beat {
-                        session: Some(session.clone()),
-                    },
-                )?;
-            }
-            // The session starts with the first beat. An agent that ends before that gets no session.
-            None => {
-                let answer = jit_engine::handle::handle(&cx, SessionRequest::Start(Box::default()))?;
-                if let Reply::Sessions(SessionReply::Session(session)) = answer.reply {
-                    self.session = Some(session.session_id);
-                }
+    fn keep_alive(&mut self) -> Outcome<()> {
+        // The session starts with the first beat. An agent that ends before that gets no session.
+        let session = self.session.clone();
+        if session.is_none() {
+            match self.send(AttemptRequest::StartSession)? {
+                Reply::Sessions(SessionReply::Session(started)) => self.session = Some(started.session_id),
+                _ => return Err(unexpected()),
             }
         }
-        jit_engine::leases::renew_own(&cx)?;
-        // Renewing the leases comes first.
-        self.tell_refusal(&cx)
+        let beat = AttemptRequest::KeepAlive {
+            unit: self.unit.clone(),
+            attempt: self.attempt,
+            session,
+        };
+        self.send(beat).map(drop)
     }
 
-    /// Releases the agent's file locks and ends its session. If this call never comes, the session becomes stale, because
-    /// its heartbeats stop.
     fn end(&self, well: bool) -> Outcome<()> {
-        let cx = self.open()?;
-        jit_engine::file_locks::service::let_go_of_files(&cx, &cx.actor)?;
-        if let Some(session) = &self.session {
-            let status = if well {
-                SessionStatus::Completed
-            } else {
-                SessionStatus::Failed
-            };
-            jit_engine::handle::handle(
-                &cx,
-                SessionRequest::End {
-                    session: Some(session.clone()),
-                    status,
-                },
-            )?;
+        let session = self.session.clone();
+        self.send(AttemptRequest::EndSession { session, well }).map(drop)
+    }
+}
+
+/// Answers the agent's questions about its tools.
+struct Questions {
+    options: Options,
+    allowed: Vec<String>,
+}
+
+impl Questions {
+    fn of(job: &Job) -> Self {
+        Self {
+            options: options(job),
+            allowed: job.allowed_tools.clone(),
         }
-        Ok(())
+    }
+
+    fn ask(&self, question: &Question<'_>, approve: bool) -> Permission {
+        let ask = PermissionAsk {
+            tool: question.tool.to_owned(),
+            input: question.input.get().to_owned(),
+            cwd: question.cwd.map(|cwd| cwd.to_owned().into()),
+            allowed: self.allowed.clone(),
+            approve,
+        };
+        let asked = jit_engine::handle::ask(&self.options, HookRequest::Permission(Box::new(ask)));
+        match asked.map(|answer| answer.reply) {
+            Ok(Reply::Hooks(HookReply::Permission(permission))) => match permission {
+                ToolPermission::Allow => Permission::Allow,
+                ToolPermission::Warn(text) => Permission::Warn(text),
+                ToolPermission::Deny(text) => Permission::Deny(text),
+            },
+            Ok(_) => Permission::Deny(unexpected().message),
+            Err(refusal) => Permission::Deny(refusal.message),
+        }
+    }
+}
+
+impl Ask for Questions {
+    fn may(&mut self, question: &Question<'_>) -> Permission {
+        self.ask(question, false)
+    }
+
+    fn approve(&mut self, question: &Question<'_>) -> Permission {
+        self.ask(question, true)
     }
 }

@@ -4,28 +4,22 @@
 //!
 //! What must hold: if the agent's account is parked, nothing is created, unless `--force` is given.
 
-use jit_engine::api::attempts::AttemptRequest;
-use jit_engine::api::issues::IssueReply;
-use jit_engine::api::issues::IssueRequest;
-use jit_engine::api::units::UnitEnv;
-use jit_engine::api::units::UnitReply;
-use jit_engine::api::units::UnitRequest;
 use std::process::Command;
 
 use jit_core::model::ids::IssuePrefix;
 use jit_core::model::issue::{IssueState, Performer, Priority};
+use jit_core::model::plan::Settings;
 use jit_core::model::refusal::{Code, Refusal};
-use jit_engine::api::Reply;
-use jit_engine::api::attempts::DispatchAsk;
-use jit_engine::api::issues::CreateIssue;
-use jit_engine::api::units::CreateUnit;
-use jit_engine::worktree_identity::identity::Need;
+use jit_engine::api::attempts::{AgentPreview, AttemptReply, AttemptRequest, DispatchAsk};
+use jit_engine::api::issues::{CreateIssue, IssueReply, IssueRequest};
+use jit_engine::api::units::{CreateUnit, UnitEnv, UnitReply, UnitRequest, UnitView};
+use jit_engine::api::{Answer, Reply};
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
 
-use crate::invocation::{Invocation, Output, duration, invalid};
-use crate::render;
-use crate::worktree::dispatch::{RunFlags, announce};
+use crate::invocation::{Invocation, Output, duration, invalid, unexpected};
+use crate::render::{self, clean_line};
+use crate::run_flags::{RunFlags, announce};
 use crate::worktree::{self, logs};
 
 #[derive(Debug, clap::Args)]
@@ -64,9 +58,8 @@ pub struct Flags {
 
 /// Returns the id of the issue. A title that is no id creates the issue first.
 fn issue(flags: &Flags, call: &Invocation) -> Outcome<String> {
-    let cx = call.open(Need::Write)?;
     if let Ok(issue) = flags.what.parse::<IssuePrefix>() {
-        match jit_engine::handle::handle(&cx, IssueRequest::Show { issue }) {
+        match call.send(IssueRequest::Show { issue }) {
             Ok(answer) => {
                 if let Reply::Issues(IssueReply::Issue(view)) = answer.reply {
                     return Ok(view.issue.id.to_string());
@@ -84,96 +77,116 @@ fn issue(flags: &Flags, call: &Invocation) -> Outcome<String> {
                 .help(format!("jit issue create {}", shell_word(&flags.what))),
         ));
     }
-    let answer = jit_engine::handle::handle(
-        &cx,
-        IssueRequest::Create(Box::new(CreateIssue {
-            id: None,
-            title: flags.what.clone(),
-            kind: "task".to_owned(),
-            state: IssueState::Ready,
-            priority: Priority::Normal,
-            parent: None,
-            labels: Vec::new(),
-            depends_on: Vec::new(),
-            gates: Vec::new(),
-            actor: Performer::Any,
-            description: None,
-        })),
-    )?;
+    let answer = call.send(IssueRequest::Create(Box::new(CreateIssue {
+        id: None,
+        title: flags.what.clone(),
+        kind: "task".to_owned(),
+        state: IssueState::Ready,
+        priority: Priority::Normal,
+        parent: None,
+        labels: Vec::new(),
+        depends_on: Vec::new(),
+        gates: Vec::new(),
+        actor: Performer::Any,
+        description: None,
+    })))?;
     match answer.reply {
         Reply::Issues(IssueReply::Issue(view)) => Ok(view.issue.id.to_string()),
-        _ => Err(invalid("the issue could not be made")),
+        _ => Err(unexpected()),
     }
 }
 
 pub fn run(mut flags: Flags, call: &Invocation) -> Outcome<Output> {
     let settings = std::mem::take(&mut flags.run).settings()?;
-    if settings.agent.is_some() {
-        // Checked before anything is created for the agent.
-        jit_engine::attempts::accounts::require_open_account(
-            &call.open(Need::Read)?,
-            &settings,
-            flags.force,
-            None,
-        )?;
-    }
-    let what = issue(&flags, call)?;
-    let cx = call.open(Need::Write)?;
-    let answer = jit_engine::handle::handle(
-        &cx,
-        UnitRequest::Create(Box::new(CreateUnit {
-            what,
-            base: flags.base,
-            ttl_secs: flags.ttl,
-            ..CreateUnit::default()
-        })),
-    )?;
-    let Reply::Units(UnitReply::Unit(view)) = &answer.reply else {
-        return Err(invalid("the unit could not be made"));
+    // Checked before anything is created for the agent.
+    let preview = match settings.agent {
+        Some(_) => Some(preview(&settings, flags.force, call)?),
+        None => None,
     };
-    if settings.agent.is_some() {
-        let unit = view.unit.id.to_string();
-        if !call.json() && !call.quiet() {
-            render::say(&announce(
-                &settings.over(&jit_engine::attempts::dispatch::run_settings(&cx)),
-            ));
-            if !flags.detach {
-                for caution in jit_engine::attempts::dispatch::cautions(&cx, &settings) {
-                    render::say(&format!("note: {}", render::clean_line(&caution)));
-                }
-            }
-        }
-        let started = call.ask(AttemptRequest::Dispatch(Box::new(DispatchAsk {
-            unit: Some(unit.clone()),
-            run: settings,
-            prompt: flags.prompt,
-            writes: Some(flags.writes).filter(|writes| !writes.is_empty()),
-            force: flags.force,
-            ..DispatchAsk::default()
-        })))?;
-        return match flags.detach {
-            true => Ok(started.warn(answer.warnings)),
-            false => logs::follow_to_the_end(Some(&unit), call),
-        };
+    let what = issue(&flags, call)?;
+    let answer = call.send(UnitRequest::Create(Box::new(CreateUnit {
+        what,
+        base: flags.base.take(),
+        ttl_secs: flags.ttl,
+        ..CreateUnit::default()
+    })))?;
+    let Reply::Units(UnitReply::Unit(view)) = &answer.reply else {
+        return Err(unexpected());
+    };
+    if let Some(preview) = preview {
+        say_preview(&preview, flags.detach, call);
+        return dispatch(view.unit.id.to_string(), settings, flags, answer.warnings, call);
     }
     if flags.shell && !call.json() {
-        let shell = std::env::var_os("SHELL").unwrap_or_else(|| "sh".into());
-        let env = jit_engine::handle::handle(
-            &cx,
-            UnitRequest::Env {
-                unit: Some(view.unit.id.to_string()),
-            },
-        )?;
-        let vars = match env.reply {
-            Reply::Units(UnitReply::Env(UnitEnv { env })) => env,
-            _ => Default::default(),
-        };
-        let status = Command::new(&shell)
-            .current_dir(&view.unit.worktree_path)
-            .envs(vars)
-            .status();
-        status.map_err(|e| invalid(format!("cannot start {}: {e}", shell.to_string_lossy())))?;
+        shell(view, call)?;
     }
+    Ok(next_steps(&answer, view, call))
+}
+
+/// Returns the settings of the agent. Refuses a parked account, unless `force` is set.
+fn preview(settings: &Settings, force: bool, call: &Invocation) -> Outcome<AgentPreview> {
+    let request = AttemptRequest::Preview {
+        run: Box::new(settings.clone()),
+        force,
+    };
+    match call.send(request)?.reply {
+        Reply::Attempts(AttemptReply::Preview(preview)) => Ok(*preview),
+        _ => Err(unexpected()),
+    }
+}
+
+/// Announces the agent and its limits before money is spent.
+fn say_preview(preview: &AgentPreview, detach: bool, call: &Invocation) {
+    if call.json() || call.quiet() {
+        return;
+    }
+    render::say(&announce(&preview.settings));
+    // A detached agent's cautions are warnings of its dispatch.
+    for caution in preview.cautions.iter().filter(|_| !detach) {
+        render::say(&format!("note: {}", clean_line(caution)));
+    }
+}
+
+/// Starts the agent in the new unit, and follows it to its end unless it is detached.
+fn dispatch(
+    unit: String,
+    run: Settings,
+    flags: Flags,
+    warnings: Vec<String>,
+    call: &Invocation,
+) -> Outcome<Output> {
+    let started = call.ask(AttemptRequest::Dispatch(Box::new(DispatchAsk {
+        unit: Some(unit.clone()),
+        run,
+        prompt: flags.prompt,
+        writes: Some(flags.writes).filter(|writes| !writes.is_empty()),
+        force: flags.force,
+        ..DispatchAsk::default()
+    })))?;
+    match flags.detach {
+        true => Ok(started.warn(warnings)),
+        false => logs::follow_to_the_end(Some(&unit), call),
+    }
+}
+
+/// Runs a shell in the worktree of the unit until the person leaves it.
+fn shell(view: &UnitView, call: &Invocation) -> Outcome<()> {
+    let shell = std::env::var_os("SHELL").unwrap_or_else(|| "sh".into());
+    let env = call.send(UnitRequest::Env {
+        unit: Some(view.unit.id.to_string()),
+    })?;
+    let Reply::Units(UnitReply::Env(UnitEnv { env })) = env.reply else {
+        return Err(unexpected());
+    };
+    let status = Command::new(&shell)
+        .current_dir(&view.unit.worktree_path)
+        .envs(env)
+        .status();
+    status.map_err(|e| invalid(format!("cannot start {}: {e}", shell.to_string_lossy())))?;
+    Ok(())
+}
+
+fn next_steps(answer: &Answer, view: &UnitView, call: &Invocation) -> Output {
     let shown = call.done(&answer.reply.value(), &[view.unit.id.as_str()], |style| {
         format!(
             "{}\nNext:\n  cd {}\n  (work, and commit)\n  jit finish\n",
@@ -181,5 +194,5 @@ pub fn run(mut flags: Flags, call: &Invocation) -> Outcome<Output> {
             shell_word(&view.unit.worktree_path)
         )
     });
-    Ok(shown.warn(answer.warnings))
+    shown.warn(answer.warnings.clone())
 }

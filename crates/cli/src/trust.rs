@@ -1,24 +1,19 @@
 //! `jit trust`: shows, approves and revokes commands that came with the repository.
 //!
-//! Other commands use `ask` when only an approval is missing and a person is at the terminal.
+//! Other commands use `send`: it asks the person at the terminal if only an approval is missing.
 //!
 //! What must hold: a command that came with the repository runs only after its exact text was approved on this machine.
 
-use jit_engine::api::trust::Commands;
-use jit_engine::api::trust::TrustReply;
-use jit_engine::api::trust::TrustRequest;
 use std::io::{self, IsTerminal as _};
 
 use jit_core::model::refusal::{Code, Refusal};
-use jit_engine::api::Reply;
-use jit_engine::api::trust::Need as Command;
-use jit_engine::approvals::{none_trusted, set_apart};
-use jit_engine::context::Context;
-use jit_engine::worktree_identity::identity::Need;
+use jit_engine::api::trust::{Commands, Need as Command, Revoked, TrustReply, TrustRequest, set_apart};
+use jit_engine::api::{Answer, Reply, Request};
 use jit_store::Outcome;
 
-use crate::invocation::{Invocation, Output, invalid};
+use crate::invocation::{Invocation, Output, invalid, unexpected};
 use crate::render::{self, Style, clean};
+use crate::reply_text;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -39,43 +34,37 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
-    let cx = call.open(Need::Read)?;
     if flags.revoke {
-        let answer = jit_engine::handle::handle(&cx, TrustRequest::Revoke)?;
+        let answer = call.send(TrustRequest::Revoke)?;
         return Ok(call
             .show(&answer.reply.value(), |style| {
-                crate::reply_text::text(&answer.reply, "", style)
+                reply_text::text(&answer.reply, "", style)
             })
             .warn(answer.warnings));
     }
-    let all = commands(&cx)?;
+    let all = commands(TrustRequest::List, call)?;
     let open = not_approved(&all);
     let shown = if flags.list || open.is_empty() {
         all
     } else if flags.yes {
-        approve(&cx, open)?
+        commands(TrustRequest::Approve { commands: open }, call)?
     } else if is_terminal() {
-        ask(&cx)?
+        ask(call)?
     } else {
-        let help = match jit_engine::approvals::require_may_trust(&cx) {
-            Ok(()) => "jit trust --yes",
-            Err(_) => "ask a person to run: jit trust",
-        };
-        return Err(Box::new(none_trusted(&open).help(help)));
+        commands(TrustRequest::RequireTrusted, call)?
     };
     let reply = Reply::Trust(TrustReply::Commands(Commands { commands: shown }));
     Ok(match flags.list {
-        true => call.show(&reply.value(), |style| crate::reply_text::text(&reply, "", style)),
-        false => call.done(&reply.value(), &[], |style| {
-            crate::reply_text::text(&reply, "", style)
-        }),
+        true => call.show(&reply.value(), |style| reply_text::text(&reply, "", style)),
+        false => call.done(&reply.value(), &[], |style| reply_text::text(&reply, "", style)),
     })
 }
 
-fn commands(cx: &Context) -> Outcome<Vec<Command>> {
-    match jit_engine::handle::handle(cx, TrustRequest::List)?.reply {
+/// Sends a request about commands, and returns them.
+fn commands(request: TrustRequest, call: &Invocation) -> Outcome<Vec<Command>> {
+    match call.send(request)?.reply {
         Reply::Trust(TrustReply::Commands(Commands { commands })) => Ok(commands),
-        _ => Ok(Vec::new()),
+        _ => Err(unexpected()),
     }
 }
 
@@ -83,26 +72,32 @@ fn not_approved(all: &[Command]) -> Vec<Command> {
     all.iter().filter(|one| !one.is_trusted).cloned().collect()
 }
 
-fn approve(cx: &Context, commands: Vec<Command>) -> Outcome<Vec<Command>> {
-    match jit_engine::handle::handle(cx, TrustRequest::Approve { commands })?.reply {
-        Reply::Trust(TrustReply::Commands(Commands { commands })) => Ok(commands),
-        _ => Ok(Vec::new()),
-    }
-}
-
 fn is_terminal() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Tells whether a caller at a terminal can be asked and may approve.
-pub fn can_ask(cx: &Context) -> bool {
-    is_terminal() && jit_engine::approvals::require_may_trust(cx).is_ok()
+/// Sends a request that runs commands. If only an approval is missing and the caller at the terminal may approve, asks
+/// the caller and sends the request again.
+pub fn send(request: impl Into<Request>, call: &Invocation) -> Outcome<Answer> {
+    let request = request.into();
+    match call.send(request.clone()) {
+        Err(refusal) if refusal.code == Code::NotTrusted && can_ask(call) => {
+            ask(call)?;
+            call.send(request)
+        }
+        other => other,
+    }
+}
+
+/// Whether the caller is at a terminal and may approve.
+fn can_ask(call: &Invocation) -> bool {
+    is_terminal() && call.send(TrustRequest::RequireApprover).is_ok()
 }
 
 /// Shows the commands that are not approved and asks. Returns all of them after a yes. A no is a refusal.
-pub fn ask(cx: &Context) -> Outcome<Vec<Command>> {
-    jit_engine::approvals::require_may_trust(cx)?;
-    let open = not_approved(&commands(cx)?);
+fn ask(call: &Invocation) -> Outcome<Vec<Command>> {
+    call.send(TrustRequest::RequireApprover)?;
+    let open = not_approved(&commands(TrustRequest::List, call)?);
     render::say("These commands came with the repository:");
     render::say(commands_text(&open, Style::plain()).trim_end());
     render::say("May they run on this machine? [y/N]");
@@ -114,7 +109,7 @@ pub fn ask(cx: &Context) -> Outcome<Vec<Command>> {
             Refusal::new(Code::NotTrusted, message).help("jit trust"),
         ));
     }
-    approve(cx, open)
+    commands(TrustRequest::Approve { commands: open }, call)
 }
 
 /// Formats each command with its exact text, made harmless for a terminal.
@@ -138,8 +133,7 @@ pub fn commands_text(commands: &[Command], style: Style) -> String {
 pub fn text(reply: &TrustReply, style: Style) -> String {
     match reply {
         TrustReply::Commands(Commands { commands }) => commands_text(commands, style),
-        TrustReply::Revoked(jit_engine::api::trust::Revoked { revoked }) => {
-            format!("Approvals taken back: {revoked}\n")
-        }
+        TrustReply::Revoked(Revoked { revoked }) => format!("Approvals taken back: {revoked}\n"),
+        TrustReply::Approver(_) => String::new(),
     }
 }

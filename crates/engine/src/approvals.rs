@@ -24,7 +24,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use jit_core::model::ids::{is_invisible, is_unprintable};
 use jit_core::model::refusal::{Code, Details, Refusal};
 use jit_core::model::time::Wall;
 use jit_os::{clock, io_refusal};
@@ -33,7 +32,7 @@ use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::api::trust::{Kind, Need};
+use crate::api::trust::{Kind, Need, set_apart};
 use crate::context::Context;
 use crate::identity::data_folder;
 
@@ -383,24 +382,6 @@ pub fn not_trusted(kind: Kind, name: &str, text: &str) -> Refusal {
             ("command", text.to_owned()),
             ("sha256", sha256(text)),
         ]))
-}
-
-/// Formats the text of a command inside a message. The lines of a text cannot look like lines of the message, and
-/// invisible characters are escaped. Joiners are escaped even inside emoji, because the exact text is approved.
-pub fn set_apart(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' | '\t' => shown.push(c),
-            c if is_unprintable(c) || is_invisible(c) => shown.extend(c.escape_unicode()),
-            c => shown.push(c),
-        }
-    }
-    let text = shown;
-    match text.contains('\n') {
-        false => format!(" {text}"),
-        true => text.split('\n').map(|line| format!("\n    | {line}")).collect(),
-    }
 }
 
 /// Returns the refusal for several untrusted commands. It shows the whole text of each.

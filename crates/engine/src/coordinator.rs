@@ -21,14 +21,12 @@ use std::time::{Duration, Instant};
 use jit_core::coordinator::{
     self, AgentStatus, Alert, Awaited, CoordinatorLimits, NextStep, Purse, StepKind, StepTrouble,
 };
-use jit_core::model::failure_reason;
 use jit_core::model::ids::{UnitId, WorkflowId};
 use jit_core::model::plan::{Plan, PlanUnit};
 use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::time::Wall;
-use jit_core::model::unit::{MergeStatus, Phase, Unit};
+use jit_core::model::unit::{Phase, Unit};
 use jit_core::model::workflow::Workflow;
-use jit_os::shell::shell_word;
 use jit_os::{clock, file, io_refusal};
 use jit_store::Outcome;
 
@@ -36,6 +34,7 @@ use crate::api::Reply;
 use crate::api::attempts::{Again, DispatchAsk};
 use crate::api::landing::{MergeAsk, MergeMode};
 use crate::api::rescue::Force;
+use crate::api::units::{for_a_person, in_words};
 use crate::attempts::dispatch::Starting;
 use crate::context::{Context, Options};
 use crate::notify::Notifier;
@@ -154,6 +153,23 @@ fn live(folder: &Path) -> Outcome<Option<File>> {
             Err(TryLockError::Error(e)) => return Err(io(e)),
         }
     }
+}
+
+/// Coordinates a workflow until it is over, waits for a person, or the watcher ends it.
+pub fn lead(options: &Options, id: &WorkflowId, watcher: &mut dyn Watcher) -> Outcome<Workflow> {
+    // A request id belongs to one command only.
+    let options = Options {
+        request: None,
+        ..options.clone()
+    };
+    let cx = crate::opening::open(&options, Need::Write)?;
+    // The coordinator's threads act as the same agent in the same folder.
+    let options = Options {
+        dir: Some(cx.place.start.clone()),
+        agent: Some(cx.actor.agent_id.to_string()),
+        ..options
+    };
+    Coordinator::of(&cx, options, id)?.run(watcher)
 }
 
 impl<'a> Coordinator<'a> {
@@ -718,66 +734,6 @@ fn word(task: StepKind) -> &'static str {
         StepKind::Abandon => "it cannot be given up",
         StepKind::GiveBack => "its issue cannot be given back",
     }
-}
-
-/// The state of a unit in one line, for people.
-pub fn in_words(unit: &Unit) -> String {
-    let failed = unit
-        .error
-        .as_ref()
-        .map(|error| format!(" ({}: {})", error.reason, error.message));
-    let attempt = match unit.attempt {
-        0 | 1 => String::new(),
-        n => format!(", attempt {n}"),
-    };
-    let given_up = unit.abandoned.as_ref().filter(|_| unit.is_over());
-    let given_up = given_up.map(|why| format!(": {why}"));
-    format!(
-        "{}{attempt}{}{}",
-        in_a_word(unit),
-        failed.unwrap_or_default(),
-        given_up.unwrap_or_default()
-    )
-}
-
-/// The commands for a person if a unit waits for one.
-pub fn for_a_person(unit: &Unit) -> Option<String> {
-    let (id, path) = (&unit.id, shell_word(&unit.worktree_path));
-    let give_up = format!("or give it up: jit worktree abandon {id} --reason <why>");
-    let reason = unit.error.as_ref().map(|error| error.reason.as_str());
-    Some(match (unit.state, reason, &unit.account) {
-        (Phase::Merged | Phase::Cleanup, ..) => {
-            format!("it has landed, and its worktree is still there: jit worktree cleanup {id} --force")
-        }
-        (Phase::Completed | Phase::Merging, ..) => format!("when that is mended: jit worktree merge {id}"),
-        (Phase::Failed, Some(failure_reason::CONFLICT), _) => format!(
-            "settle it in {path} (git merge {}) and commit, then: jit worktree merge {id}; {give_up}",
-            shell_word(unit.goes_to())
-        ),
-        (Phase::Failed, Some(failure_reason::RATE_LIMIT), Some(account)) => {
-            format!("when it may be used again: jit worktree unpark {account}; {give_up}")
-        }
-        (Phase::Failed, ..) if !unit.may_be_retried() => {
-            format!(
-                "its work is in {path}, and it was tried too often: jit worktree abandon {id} --reason <why>"
-            )
-        }
-        (Phase::Failed, ..) => format!(
-            "mend it in {path}, then: jit worktree retry {id}, or for its agent alone jit worktree dispatch {id}; {give_up}"
-        ),
-        _ => return None,
-    })
-}
-
-/// The state of a unit; for an ended unit, how it ended.
-pub fn in_a_word(unit: &Unit) -> String {
-    let end = match (unit.state, unit.merge_status, &unit.abandoned) {
-        (Phase::Idle, MergeStatus::Merged, _) => " (landed)",
-        (Phase::Idle, _, Some(_)) => " (abandoned)",
-        (Phase::Idle, _, None) => " (not made)",
-        _ => "",
-    };
-    format!("{}{end}", unit.state)
 }
 
 /// The data for a step in a thread.

@@ -11,7 +11,7 @@ use jit_core::model::refusal::Code;
 use jit_store::Outcome;
 
 use crate::api::{Answer, Reply, Request};
-use crate::context::{Context, Options};
+use crate::context::{Context, Options, Surroundings};
 
 /// Opens what a request needs, and carries it out.
 pub fn ask(options: &Options, request: impl Into<Request>) -> Outcome<Answer> {
@@ -27,12 +27,30 @@ pub fn ask_and<T>(options: &Options, request: Request, show: impl Fn(&Reply) -> 
         Request::Hooks(request) => crate::hooks::handle(options, request),
         Request::Doctor(request) => crate::doctor::handle(options, request),
         request => {
-            let cx = crate::opening::open(options, request.facts().need())?;
+            let (cx, request) = open(options, request)?;
             return handle_and(&cx, request, show);
         }
     }?;
     let shown = show(&answer.reply);
     Ok((answer, shown))
+}
+
+/// Opens what a request needs.
+fn open(options: &Options, request: Request) -> Outcome<(Context, Request)> {
+    let facts = request.facts();
+    if facts.despite_settings {
+        let (surroundings, _broken) = Surroundings::despite(options)?;
+        return Ok((
+            crate::opening::within(surroundings, options, facts.need())?,
+            request,
+        ));
+    }
+    match crate::opening::open(options, facts.need()) {
+        Ok(cx) => Ok((cx, request)),
+        Err(refusal) => {
+            crate::worktrees::removed_worktree::open_instead(options, &request).unwrap_or(Err(refusal))
+        }
+    }
 }
 
 /// Carries out a request, after importing the changes that git or an editor made in this tree.

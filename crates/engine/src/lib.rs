@@ -33,6 +33,7 @@ pub mod refusals;
 pub mod replica;
 pub mod sessions;
 pub mod settings;
+pub mod stream;
 pub mod trust;
 pub mod units;
 pub mod wiring;

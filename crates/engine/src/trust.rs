@@ -8,18 +8,20 @@
 //! - An agent can never approve a command, unless the user's own settings allow it. This is a guard rail: an agent
 //!   that can run commands can also run programs other than `jit`.
 
+use crate::api::trust::Approver;
 use crate::api::trust::Commands;
 use crate::api::trust::Revoked;
 use crate::api::trust::TrustReply;
 use crate::api::trust::TrustRequest;
 use jit_core::landing::path_rules::MergePolicy;
+use jit_core::model::refusal::Refusal;
 use jit_core::model::time::Wall;
 use jit_os::clock;
 use jit_store::Outcome;
 
 use crate::api::trust::{Kind, Need};
 use crate::api::{Answer, Reply};
-use crate::approvals::{How, Trust, approvals, approve, repository, require_may_trust};
+use crate::approvals::{How, Trust, approvals, approve, none_trusted, repository, require_may_trust};
 use crate::config::keys::Value;
 use crate::context::{Context, Surroundings, comes_with_repository, plain};
 use crate::gates::Registry;
@@ -85,6 +87,23 @@ pub(crate) fn commands(cx: &Context) -> Outcome<Answer> {
         cx,
         Reply::Trust(TrustReply::Commands(Commands { commands })),
     ))
+}
+
+/// Refuses if a command is not approved.
+fn require_trusted(cx: &Context) -> Outcome<Answer> {
+    let answer = commands(cx)?;
+    let Reply::Trust(TrustReply::Commands(Commands { commands })) = &answer.reply else {
+        return Err(Box::new(Refusal::bug("commands in the reply")));
+    };
+    let open: Vec<Need> = commands.iter().filter(|one| !one.is_trusted).cloned().collect();
+    if open.is_empty() {
+        return Ok(answer);
+    }
+    let help = match require_may_trust(cx) {
+        Ok(()) => "jit trust --yes",
+        Err(_) => "ask a person to run: jit trust",
+    };
+    Err(Box::new(none_trusted(&open).help(help)))
 }
 
 pub(crate) fn trust(cx: &Context, mut commands: Vec<Need>) -> Outcome<Answer> {
@@ -203,5 +222,11 @@ pub(crate) fn handle(cx: &Context, request: TrustRequest) -> Outcome<Answer> {
         TrustRequest::List => commands(cx),
         TrustRequest::Approve { commands } => trust(cx, commands),
         TrustRequest::Revoke => revoke(cx),
+        TrustRequest::RequireApprover => {
+            require_may_trust(cx)?;
+            let agent_id = cx.actor.agent_id.clone();
+            Ok(plain(cx, TrustReply::Approver(Approver { agent_id }).into()))
+        }
+        TrustRequest::RequireTrusted => require_trusted(cx),
     }
 }

@@ -27,7 +27,6 @@ use jit_core::query::session_and_lock_views::LockView;
 use jit_engine::api::file_locks::OwnLocks;
 use jit_engine::api::{Reply, Request};
 use jit_engine::context::Options;
-use jit_engine::worktree_identity::identity::Need;
 use jit_os::clock;
 use jit_store::Outcome;
 use tokio::sync::Notify;
@@ -251,8 +250,7 @@ impl LeaseKeeper {
 }
 
 fn ask(options: &Options, request: impl Into<Request>) -> Outcome<Reply> {
-    let app = jit_engine::opening::open(options, Need::Write)?;
-    jit_engine::handle::handle(&app, request).map(|answer| answer.reply)
+    jit_engine::handle::ask(options, request).map(|answer| answer.reply)
 }
 
 #[cfg(test)]

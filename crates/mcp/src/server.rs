@@ -5,8 +5,9 @@ use std::sync::Arc;
 use jit_core::model::refusal::{Code, Details, Refusal};
 use jit_core::query::claim_views::LeaseView;
 use jit_core::query::session_and_lock_views::LockView;
-use jit_engine::context::{Options, Surroundings};
-use jit_engine::identity::Source;
+use jit_engine::api::Reply;
+use jit_engine::api::setup::{SetupReply, SetupRequest};
+use jit_engine::context::Options;
 use jit_os::{clock, random};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, ErrorCode,
@@ -63,8 +64,13 @@ impl Server {
 
 /// The agent of the session that this process tree is bound to, so that commands in its shell have the same identity.
 fn session_agent(options: &Options) -> Option<String> {
-    let whoami = Surroundings::find(options).ok()?.whoami;
-    matches!(whoami.source, Source::Session(_)).then(|| whoami.agent_id.to_string())
+    match jit_engine::handle::ask(options, SetupRequest::BoundAgent)
+        .ok()?
+        .reply
+    {
+        Reply::Setup(SetupReply::BoundAgent(bound)) => bound.agent_id.map(|id| id.to_string()),
+        _ => None,
+    }
 }
 
 /// `agent:mcp-<client>-<random>`.

@@ -13,10 +13,11 @@ mod issues;
 mod locks;
 mod overview;
 
-use jit_core::model::actor::Actor;
+use jit_core::model::duration::parse_secs;
 use jit_core::model::ids::{BadId, IssuePrefix};
 use jit_core::model::refusal::{Code, Refusal};
 use jit_core::query::claim_views::LeaseView;
+use jit_engine::api::setup::{SetupReply, SetupRequest};
 use jit_engine::api::{Answer, Reply, Request};
 use jit_engine::context::Options;
 use jit_store::Outcome;
@@ -80,8 +81,6 @@ impl Tool {
 pub struct ToolCall<'a> {
     options: &'a Options,
     keeper: &'a LeaseKeeper,
-    /// The actor of the last request.
-    actor: Option<Actor>,
     pub warnings: Vec<String>,
 }
 
@@ -90,17 +89,13 @@ impl<'a> ToolCall<'a> {
         Self {
             options,
             keeper,
-            actor: None,
             warnings: Vec::new(),
         }
     }
 
     /// Opens the repository for each request: settings, branch and identity may have changed since the last one.
     fn ask(&mut self, request: impl Into<Request>) -> Outcome<Reply> {
-        let request = request.into();
-        let app = jit_engine::opening::open(self.options, request.facts().need())?;
-        let Answer { reply, warnings } = jit_engine::handle::handle(&app, request)?;
-        self.actor = Some(app.actor);
+        let Answer { reply, warnings } = jit_engine::handle::ask(self.options, request)?;
         for warning in warnings {
             // Two requests of one call may give the same warning.
             if !self.warnings.contains(&warning) {
@@ -110,9 +105,13 @@ impl<'a> ToolCall<'a> {
         Ok(reply)
     }
 
-    fn is_mine(&self, lease: &LeaseView) -> bool {
-        let me = self.actor.as_ref();
-        me.is_some_and(|me| me.agent_id == lease.agent_id && me.worktree_id == lease.worktree_id)
+    fn is_mine(&mut self, lease: &LeaseView) -> Outcome<bool> {
+        match self.ask(SetupRequest::Whoami)? {
+            Reply::Setup(SetupReply::Caller(me)) => {
+                Ok(me.agent_id == lease.agent_id && me.worktree_id == lease.worktree_id)
+            }
+            other => Err(unexpected(&other)),
+        }
     }
 }
 
@@ -164,7 +163,7 @@ fn seconds(length: Option<Length>) -> Outcome<Option<u64>> {
     match length {
         None => Ok(None),
         Some(Length::Seconds(secs)) => Ok(Some(secs)),
-        Some(Length::Text(text)) => jit_engine::duration::parse_secs(&text).map(Some).map_err(invalid),
+        Some(Length::Text(text)) => parse_secs(&text).map(Some).map_err(invalid),
     }
 }
 

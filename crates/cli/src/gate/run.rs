@@ -5,17 +5,13 @@
 //! What must hold: the exit code is 6 if a gate fails, and --quiet does not hide the failure.
 
 use jit_core::model::ids::IssuePrefix;
-use jit_core::model::refusal::Code;
-use jit_engine::api::gates::GateReply;
-use jit_engine::api::gates::GateRequest;
-use jit_engine::api::gates::Status;
+use jit_engine::api::gates::{GateReply, GateRequest, Status};
+use jit_engine::api::setup::{ControlFolder, SetupReply, SetupRequest};
 use jit_engine::api::{Answer, Reply};
-use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
 use super::text::report_text;
-use crate::invocation::{Invocation, Output};
-use crate::reply_text::text;
+use crate::invocation::{Invocation, Output, unexpected};
 use crate::trust;
 
 #[derive(Debug, clap::Args)]
@@ -32,28 +28,27 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
-    let cx = call.open(Need::Write)?;
     let request = GateRequest::Run {
         issue: flags.issue,
         gate: flags.gate,
     };
-    let Answer { reply, warnings } = match jit_engine::handle::handle(&cx, request.clone()) {
-        Err(refusal) if refusal.code == Code::NotTrusted && trust::can_ask(&cx) => {
-            trust::ask(&cx)?;
-            jit_engine::handle::handle(&cx, request)
-        }
-        other => other,
-    }?;
-    let failed = match &reply {
-        Reply::Gates(GateReply::Report(report)) => {
-            report.gates.iter().any(|g| g.result.status == Status::Failed)
-        }
-        _ => false,
+    let Answer { reply, warnings } = trust::send(request, call)?;
+    let Reply::Gates(GateReply::Report(report)) = &reply else {
+        return Err(unexpected());
     };
-    let shown = call.show(&reply.value(), |style| match &reply {
-        _ if call.quiet() && !failed => String::new(),
-        Reply::Gates(GateReply::Report(report)) => report_text(report, Some(&cx.place.control_dir), style),
-        other => text(other, "", style),
+    let failed = report.gates.iter().any(|g| g.result.status == Status::Failed);
+    // The text names the file with the whole output of a gate that failed.
+    let control = match failed && !call.json() {
+        true => call.send(SetupRequest::ControlFolder).ok(),
+        false => None,
+    };
+    let control = control.and_then(|answer| match answer.reply {
+        Reply::Setup(SetupReply::ControlFolder(ControlFolder { path })) => Some(path),
+        _ => None,
+    });
+    let shown = call.show(&reply.value(), |style| match call.quiet() && !failed {
+        true => String::new(),
+        false => report_text(report, control.as_ref().map(AsRef::as_ref), style),
     });
     Ok(shown.warn(warnings).exit(if failed { 6 } else { 0 }))
 }

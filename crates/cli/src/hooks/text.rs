@@ -9,6 +9,8 @@ use crate::verify;
 pub fn text(reply: &HookReply, style: Style) -> String {
     match reply {
         HookReply::Verified(verified) => verify::text(verified, style),
+        // Only a shim asks for it.
+        HookReply::Permission(_) => String::new(),
         HookReply::Survey(survey) => survey_text(survey, style),
         HookReply::Installed(done) => installed_text(done, style),
         HookReply::Removed(done) => removed_text(done, style),

@@ -2,16 +2,15 @@
 //!
 //! It waits until the workflow is over. Worktrees, branches and uncommitted work stay unchanged.
 
-use jit_engine::api::workflows::WorkflowRequest;
 use std::time::Duration;
 
 use jit_core::model::refusal::Code;
-use jit_engine::api::Reply;
-use jit_engine::worktree_identity::identity::Need;
+use jit_engine::api::workflows::WorkflowRequest;
 use jit_store::Outcome;
 
 use super::follow;
 use crate::invocation::{Invocation, Output};
+use crate::reply_text::text;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -24,24 +23,22 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
-    let cx = call.open(Need::Write)?;
-    let mut workflow = jit_engine::workflows::service::ask_to_cancel(&cx, flags.workflow.as_deref())?;
+    let cancel = WorkflowRequest::Cancel {
+        workflow: flags.workflow,
+    };
+    let mut workflow = follow::sent(cancel, call)?;
     // The coordinator ends the workflow. If it has none, this process becomes its coordinator.
     while !workflow.is_over() {
-        match follow::lead(&workflow.id, call, &cx) {
+        match follow::lead(&workflow.id, call) {
             Ok(output) => return Ok(output.exit(0)),
             Err(refusal) if refusal.code == Code::Held => std::thread::sleep(Duration::from_millis(100)),
             Err(refusal) if refusal.code == Code::BadTransition => {}
             Err(refusal) => return Err(refusal),
         }
-        workflow = jit_engine::plans::lookup::find_workflow(&cx, Some(workflow.id.as_str()))?;
+        workflow = follow::sent(follow::status(&workflow.id), call)?;
     }
-    let status = WorkflowRequest::Status {
-        workflow: Some(workflow.id.to_string()),
-    };
-    let answer = jit_engine::handle::handle(&cx, status)?;
-    let reply: Reply = answer.reply;
+    let answer = call.send(follow::status(&workflow.id))?;
     Ok(call
-        .show(&reply.value(), |style| crate::reply_text::text(&reply, "", style))
+        .show(&answer.reply.value(), |style| text(&answer.reply, "", style))
         .warn(answer.warnings))
 }

@@ -6,20 +6,19 @@
 //! - A closed standard output does not stop the workflow.
 //! - The exit code is 6 if the workflow failed or waits for a person, and 130 after Ctrl-C.
 
-use jit_engine::api::workflows::WorkflowReply;
-use jit_engine::api::workflows::WorkflowRequest;
 use std::time::{Duration, Instant};
 
 use jit_core::model::ids::WorkflowId;
 use jit_core::model::refusal::Code;
+use jit_core::model::workflow::{Workflow, WorkflowOutcome};
 use jit_engine::api::Reply;
-use jit_engine::context::Context;
-use jit_engine::coordinator::{Coordinator, Progress, Watcher};
+use jit_engine::api::workflows::{WorkflowReply, WorkflowRequest};
+use jit_engine::coordinator::{self, Progress, Watcher};
 use jit_os::interrupt;
 use jit_store::Outcome;
 
 use crate::exit::{CHECK_FAILED, INTERRUPTED};
-use crate::invocation::{Invocation, Output, invalid};
+use crate::invocation::{Invocation, Output, invalid, unexpected};
 use crate::render::{self, clean_line};
 use crate::reply_text::text;
 
@@ -95,15 +94,25 @@ impl Watcher for Screen<'_> {
     }
 }
 
+/// The request for the state of a workflow.
+pub fn status(id: &WorkflowId) -> WorkflowRequest {
+    WorkflowRequest::Status {
+        workflow: Some(id.to_string()),
+    }
+}
+
+/// Sends a request about one workflow, and returns the workflow.
+pub fn sent(request: WorkflowRequest, call: &Invocation) -> Outcome<Workflow> {
+    match call.send(request)?.reply {
+        Reply::Workflows(WorkflowReply::Workflow(view)) => Ok(view.workflow),
+        _ => Err(unexpected()),
+    }
+}
+
 /// Coordinates the workflow until it is over, waits for a person, or is interrupted by Ctrl-C.
-pub fn lead(id: &WorkflowId, call: &Invocation, cx: &Context) -> Outcome<Output> {
+pub fn lead(id: &WorkflowId, call: &Invocation) -> Outcome<Output> {
     interrupt::count().map_err(invalid)?;
-    let mut options = call.options()?;
-    // The coordinator's threads act as the same agent in the same folder. A request id belongs to one command only.
-    options.request = None;
-    options.dir = Some(cx.place.start.clone());
-    options.agent = Some(cx.actor.agent_id.to_string());
-    let coordinator = Coordinator::of(cx, options.clone(), id)?;
+    let options = call.options()?;
     let mut screen = Screen {
         call,
         id: id.clone(),
@@ -111,31 +120,25 @@ pub fn lead(id: &WorkflowId, call: &Invocation, cx: &Context) -> Outcome<Output>
         seen: interrupt::counted(),
         asked: None,
     };
-    let mut workflow = coordinator.run(&mut screen)?;
+    let mut workflow = coordinator::lead(&options, id, &mut screen)?;
     if !workflow.is_over() && screen.is_asked_again() {
         render::say("stopping the agents; their work is kept");
-        jit_engine::workflows::service::ask_to_cancel(cx, Some(id.as_str()))?;
+        let cancel = WorkflowRequest::Cancel {
+            workflow: Some(id.to_string()),
+        };
+        sent(cancel, call)?;
         // Ctrl-C is counted anew. It can end this coordinator too, but the request to cancel stays in the log.
         (screen.seen, screen.asked) = (interrupt::counted(), None);
-        workflow = match Coordinator::of(cx, options, id) {
-            Ok(coordinator) => coordinator.run(&mut screen)?,
+        workflow = match coordinator::lead(&options, id, &mut screen) {
             // Another coordinator has taken over the workflow, and ends it.
-            Err(refusal) if refusal.code == Code::Held => {
-                jit_engine::plans::lookup::find_workflow(cx, Some(id.as_str()))?
-            }
-            Err(refusal) => return Err(refusal),
+            Err(refusal) if refusal.code == Code::Held => sent(status(id), call)?,
+            other => other?,
         };
     }
-    let answer = jit_engine::handle::handle(
-        cx,
-        WorkflowRequest::Status {
-            workflow: Some(workflow.id.to_string()),
-        },
-    )?;
+    let answer = call.send(status(id))?;
     let failed = match &answer.reply {
         Reply::Workflows(WorkflowReply::Workflow(view)) => {
-            view.workflow.is_over()
-                && view.workflow.status != jit_core::model::workflow::WorkflowOutcome::Completed
+            view.workflow.is_over() && view.workflow.status != WorkflowOutcome::Completed
         }
         _ => false,
     };

@@ -2,7 +2,7 @@
 //!
 //! A workflow that failed or was cancelled is opened again first. Running agents continue: no attempt is started twice.
 
-use jit_engine::worktree_identity::identity::Need;
+use jit_engine::api::workflows::WorkflowRequest;
 use jit_store::Outcome;
 
 use super::follow;
@@ -20,10 +20,8 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
-    let cx = call.open(Need::Write)?;
-    let mut workflow = jit_engine::plans::lookup::find_workflow(&cx, flags.workflow.as_deref())?;
-    if workflow.is_over() {
-        workflow = jit_engine::workflows::service::reopen_workflow(&cx, &workflow)?;
-    }
-    follow::lead(&workflow.id, call, &cx)
+    let reopen = WorkflowRequest::Reopen {
+        workflow: flags.workflow,
+    };
+    follow::lead(&follow::sent(reopen, call)?.id, call)
 }

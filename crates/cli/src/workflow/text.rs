@@ -1,18 +1,19 @@
 //! Text of workflows.
 
-use crate::render::{Style, clean_line, table};
-use crate::worktree::text::units_text;
 use jit_core::model::unit::Phase;
-use jit_engine::api::units::UnitView;
-use jit_engine::api::workflows::WorkflowView;
-use jit_engine::api::workflows::{WorkflowReply, Workflows};
-use jit_engine::coordinator::for_a_person;
+use jit_engine::api::units::{UnitView, for_a_person};
+use jit_engine::api::workflows::{PlannedWorkflow, WorkflowReply, WorkflowView, Workflows};
+
+use crate::render::{Style, clean_line, table};
+use crate::run_flags::{announce, money};
+use crate::worktree::text::units_text;
 
 /// Text of a reply about workflows.
 pub fn text(reply: &WorkflowReply, style: Style) -> String {
     match reply {
         WorkflowReply::Workflow(view) => workflow_text(view, style),
         WorkflowReply::Workflows(Workflows { workflows }) => workflows_text(workflows, style),
+        WorkflowReply::Planned(planned) => planned_text(planned),
     }
 }
 
@@ -23,7 +24,24 @@ pub fn ids(reply: &WorkflowReply) -> Vec<&str> {
         WorkflowReply::Workflows(Workflows { workflows }) => {
             workflows.iter().map(|view| view.workflow.id.as_str()).collect()
         }
+        WorkflowReply::Planned(_) => Vec::new(),
     }
+}
+
+/// Text of a plan: the limits of each agent, to be printed before money is spent.
+pub fn planned_text(planned: &PlannedWorkflow) -> String {
+    let mut out = format!(
+        "{} units, {} agents at a time\n",
+        planned.plan.units.len(),
+        planned.plan.max_concurrent
+    );
+    for unit in &planned.units {
+        out.push_str(&format!("  {:<20}  {}\n", unit.unit, announce(&unit.settings)));
+    }
+    for caution in &planned.cautions {
+        out.push_str(&format!("  note: {}\n", clean_line(caution)));
+    }
+    out
 }
 
 pub fn workflows_text(workflows: &[WorkflowView], style: Style) -> String {
@@ -53,11 +71,6 @@ pub fn workflows_text(workflows: &[WorkflowView], style: Style) -> String {
 
 fn is_done(view: &UnitView) -> bool {
     view.unit.merge_status == jit_core::model::unit::MergeStatus::Merged
-}
-
-/// Formats millionths of a dollar as dollars.
-pub fn money(micro: u64) -> String {
-    format!("${:.2}", micro as f64 / 1e6)
 }
 
 pub fn workflow_text(view: &WorkflowView, style: Style) -> String {

@@ -2,23 +2,21 @@
 //!
 //! Commands that wait for an agent use `follow_to_the_end`.
 //!
-//! What must hold: the last lines of an attempt are not missed, even if it ends while they are read.
+//! What must hold: reading a log writes nothing and starts nothing.
 
-use jit_engine::api::units::UnitReply;
-use jit_engine::api::units::UnitRequest;
-use std::path::Path;
-use std::time::Duration;
+use std::ops::ControlFlow;
 
 use jit_agents::event::EventLine;
-use jit_agents::runner::attempt;
+use jit_core::model::time::Wall;
 use jit_core::model::unit::{Phase, Unit};
-use jit_engine::api::Reply;
-use jit_engine::context::Context;
-use jit_engine::worktree_identity::identity::Need;
+use jit_engine::api::attempts::AttemptRequest;
+use jit_engine::api::stream::{StreamEnd, StreamItem, Subscribe};
+use jit_engine::api::units::{UnitReply, UnitRequest};
 use jit_store::Outcome;
+use serde_json::json;
 
 use crate::exit::{BROKEN_PIPE, CHECK_FAILED};
-use crate::invocation::{Invocation, Output, invalid, unexpected};
+use crate::invocation::{Invocation, Output, unexpected};
 use crate::render::{self, clean_line};
 use crate::reply_text::text;
 
@@ -41,131 +39,77 @@ pub struct Flags {
     folder: bool,
 }
 
-fn unit(cx: &Context, named: Option<&str>) -> Outcome<Unit> {
-    let settle = UnitRequest::Settle {
-        unit: Some(match named {
-            Some(named) => named.to_owned(),
-            None => jit_engine::units::service::unit_here(cx)?.to_string(),
-        }),
-        all: true,
-    };
-    match jit_engine::handle::handle(cx, settle)?.reply {
-        Reply::Units(UnitReply::Unit(view)) => Ok(view.unit),
-        _ => Err(unexpected()),
-    }
-}
-
 pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
-    let cx = call.open(Need::Read)?;
-    let unit = unit(&cx, flags.unit.as_deref())?;
-    let folder =
-        jit_engine::units::service::attempt_folder(&cx, &unit.id, flags.attempt.unwrap_or(unit.attempt));
-    if !folder.is_dir() {
-        return Err(Box::new(
-            jit_core::model::refusal::Refusal::new(
-                jit_core::model::refusal::Code::NotFound,
-                format!("no agent was started in {}", unit.id),
-            )
-            .help(format!("jit worktree dispatch {}", unit.id)),
-        ));
-    }
     if flags.folder {
-        let shown = folder.to_string_lossy().into_owned();
-        return Ok(call.show(&serde_json::json!({ "folder": shown }), |_| format!("{shown}\n")));
+        return call.ask(AttemptRequest::Folder {
+            unit: flags.unit,
+            attempt: flags.attempt,
+        });
     }
+    let log = Subscribe::AttemptLog {
+        unit: flags.unit,
+        attempt: flags.attempt,
+        after: 0,
+        follow: flags.follow,
+    };
     if call.json() && !flags.follow {
         let mut events = Vec::new();
-        each(&folder, false, &mut || Ok(()), &mut |line| {
-            events.push(line);
-            true
+        call.subscribe(log, &mut |item| {
+            if let StreamItem::AttemptLine(line) = item {
+                events.push(line.line);
+            }
+            ControlFlow::Continue(())
         })?;
-        return Ok(call.show(&serde_json::json!({ "events": events }), |_| String::new()));
+        return Ok(call.show(&json!({ "events": events }), |_| String::new()));
     }
-    match each(&folder, flags.follow, &mut || Ok(()), &mut |line| {
-        print(&line, call)
-    })? {
-        true => Ok(Output::nothing()),
-        false => Ok(Output::nothing().exit(BROKEN_PIPE)),
-    }
+    call.follow(log, &mut |item| match item {
+        StreamItem::AttemptLine(line) => print(&line.line, call),
+        _ => ControlFlow::Continue(()),
+    })
 }
 
-/// Prints one line as JSON or as text. Returns `false` if the reader has closed standard output.
-fn print(line: &EventLine, call: &Invocation) -> bool {
+/// Prints one line as JSON or as text.
+fn print(line: &EventLine, call: &Invocation) -> ControlFlow<()> {
     let text = if call.json() {
         call.json_line(line)
     } else {
-        let at = jit_core::model::time::Wall::from_ms(line.at);
+        let at = Wall::from_ms(line.at);
         format!("{at}  {}\n", clean_line(&line.said.for_people()))
     };
-    matches!(render::print(&text), Ok(true))
-}
-
-/// Passes every recorded line to `take`. With `to_the_end`, also passes new lines until the attempt is over, and calls
-/// `now_and_then` about every two seconds. Returns `false` if `take` stopped early.
-fn each(
-    folder: &Path,
-    to_the_end: bool,
-    now_and_then: &mut dyn FnMut() -> Outcome<()>,
-    take: &mut dyn FnMut(EventLine) -> bool,
-) -> Outcome<bool> {
-    let mut from = 0;
-    for round in 1_u32.. {
-        // Checked before reading, so that the last lines are not missed.
-        let over = !to_the_end || attempt::is_over(folder).map_err(invalid)?;
-        loop {
-            let (lines, next) = attempt::follow(folder, from).map_err(invalid)?;
-            if next == from {
-                break;
-            }
-            from = next;
-            for line in lines {
-                if !take(line) {
-                    return Ok(false);
-                }
-            }
-        }
-        if over {
-            return Ok(true);
-        }
-        std::thread::sleep(Duration::from_millis(100));
-        if round % 20 == 0 {
-            now_and_then()?;
-        }
-    }
-    Ok(true)
+    render::pass_on(&text)
 }
 
 /// Follows the agent of a unit to its end, and shows the state of the unit. The exit code is 6 if the unit failed.
 pub fn follow_to_the_end(named: Option<&str>, call: &Invocation) -> Outcome<Output> {
-    let cx = call.open(Need::Write)?;
-    let mut unit = unit(&cx, named)?;
-    // With --json, standard output is for the one answer at the end.
-    let mut shown = |line: EventLine| call.json() || call.quiet() || print(&line, call);
-    // Asking for the unit's status can restart a shim that died before it started its agent.
-    let mut look = || self::unit(&cx, Some(unit.id.as_str())).map(drop);
-    if !each(
-        &jit_engine::units::service::attempt_folder(&cx, &unit.id, unit.attempt),
-        true,
-        &mut look,
-        &mut shown,
-    )? {
-        return Ok(Output::nothing().exit(BROKEN_PIPE));
-    }
-    // Any process may record the end of the attempt. Another one may be doing it now, so this one retries.
-    while matches!(unit.state, Phase::Dispatched | Phase::Running) {
-        jit_engine::attempts::outcome::settle_unless_led(&cx, &unit.id)?;
-        unit = self::unit(&cx, Some(unit.id.as_str()))?;
-        if matches!(unit.state, Phase::Dispatched | Phase::Running) {
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-    let answer = jit_engine::handle::handle(
-        &cx,
-        UnitRequest::Status {
-            unit: Some(unit.id.to_string()),
-            all: true,
+    let mut ended: Option<Unit> = None;
+    let end = call.subscribe(
+        Subscribe::AttemptEnd {
+            unit: named.map(str::to_owned),
+        },
+        &mut |item| {
+            match item {
+                // With --json, standard output is for the one answer at the end.
+                StreamItem::AttemptLine(line) if !call.json() && !call.quiet() => {
+                    return print(&line.line, call);
+                }
+                StreamItem::Units(units) => {
+                    if let UnitReply::Unit(view) = *units {
+                        ended = Some(view.unit);
+                    }
+                }
+                _ => {}
+            }
+            ControlFlow::Continue(())
         },
     )?;
+    if end == StreamEnd::Stopped {
+        return Ok(Output::nothing().exit(BROKEN_PIPE));
+    }
+    let unit = ended.ok_or_else(unexpected)?;
+    let answer = call.send(UnitRequest::Status {
+        unit: Some(unit.id.to_string()),
+        all: true,
+    })?;
     let shown = call
         .show(&answer.reply.value(), |style| text(&answer.reply, "", style))
         .warn(answer.warnings);

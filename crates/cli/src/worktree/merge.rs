@@ -4,14 +4,10 @@
 //!
 //! What must hold: the exit code is 6 if a unit did not land, and --quiet does not hide that report.
 
-use jit_core::model::refusal::Code;
-use jit_engine::api::landing::LandingReply;
-use jit_engine::api::landing::LandingRequest;
-use jit_engine::api::landing::{MergeAsk, MergeMode};
-use jit_engine::api::landing::{MergeReport, UnitReport, Verdict};
-use jit_engine::api::units::UnitRequest;
+use jit_engine::api::landing::{
+    LandingReply, LandingRequest, MergeAsk, MergeMode, MergeReport, UnitReport, Verdict,
+};
 use jit_engine::api::{Answer, Reply, Request};
-use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
 use crate::invocation::{Invocation, Output, unexpected};
@@ -68,25 +64,7 @@ pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
 /// Sends the request and shows the report. If only an approval of commands is missing, asks the person at the terminal
 /// and retries.
 pub fn show(request: impl Into<Request>, call: &Invocation) -> Outcome<Output> {
-    let (cx, was) = call.open_or_lost(Need::Write)?;
-    let request = match (request.into(), was) {
-        // Without a name, the unit of this folder is meant.
-        (Request::Units(UnitRequest::Finish { unit: None, pr }), Some(was)) => {
-            UnitRequest::Finish { unit: Some(was), pr }.into()
-        }
-        (Request::Landing(LandingRequest::Merge(mut ask)), Some(was)) if ask.units.is_empty() && !ask.all => {
-            ask.units.push(was);
-            LandingRequest::Merge(ask).into()
-        }
-        (request, _) => request,
-    };
-    let Answer { reply, warnings } = match jit_engine::handle::handle(&cx, request.clone()) {
-        Err(refusal) if refusal.code == Code::NotTrusted && trust::can_ask(&cx) => {
-            trust::ask(&cx)?;
-            jit_engine::handle::handle(&cx, request)
-        }
-        other => other,
-    }?;
+    let Answer { reply, warnings } = trust::send(request, call)?;
     let Reply::Landing(LandingReply::Report(report)) = &reply else {
         return Err(unexpected());
     };

@@ -1,19 +1,16 @@
 //! `jit worktree status`: shows one unit or all units, and repeats that with `--watch` when something changes.
 
-use jit_engine::api::units::UnitRequest;
 use std::io::IsTerminal as _;
-use std::time::Duration;
+use std::ops::ControlFlow;
 
-use jit_engine::worktree_identity::identity::Need;
+use jit_engine::api::stream::{StreamItem, Subscribe};
+use jit_engine::api::units::UnitRequest;
+use jit_engine::api::{Answer, Reply};
 use jit_store::Outcome;
 
-use crate::exit::BROKEN_PIPE;
 use crate::invocation::{Invocation, Output};
 use crate::render;
 use crate::reply_text::text;
-
-/// Time between two polls.
-const LOOK: Duration = Duration::from_millis(500);
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
@@ -28,36 +25,55 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
-    // Attempts that ended are recorded first, so that the units are shown as they are.
-    let request = UnitRequest::Settle {
-        unit: flags.unit,
-        all: flags.all,
-    };
-    let cx = call.open(Need::Read)?;
-    if !flags.watch {
-        let answer = jit_engine::handle::handle(&cx, request)?;
-        let shown = call.show(&answer.reply.value(), |style| text(&answer.reply, "", style));
-        return Ok(shown.warn(answer.warnings));
+    if flags.watch {
+        return watch(flags, call);
     }
+    let answer = status(flags, call)?;
+    let shown = call.show(&answer.reply.value(), |style| text(&answer.reply, "", style));
+    Ok(shown.warn(answer.warnings))
+}
+
+/// Returns the units as they are: attempts that ended are recorded first. Where no agent is at work, nothing is written.
+fn status(flags: Flags, call: &Invocation) -> Outcome<Answer> {
+    let Flags { unit, all, .. } = flags;
+    let answer = call.send(UnitRequest::Status {
+        unit: unit.clone(),
+        all,
+    })?;
+    match &answer.reply {
+        Reply::Units(units) if units.has_agent_at_work() => call.send(UnitRequest::Settle { unit, all }),
+        _ => Ok(answer),
+    }
+}
+
+fn watch(flags: Flags, call: &Invocation) -> Outcome<Output> {
     let mut before = String::new();
-    loop {
-        let reply = jit_engine::handle::handle(&cx, request.clone())?.reply;
-        let now = match call.json() {
-            true => call.json_line(&reply.value()),
-            false => text(&reply, "", call.style),
-        };
-        if now != before {
+    call.follow(
+        Subscribe::Units {
+            unit: flags.unit,
+            all: flags.all,
+            settle: true,
+        },
+        &mut |item| {
+            let StreamItem::Units(units) = item else {
+                return ControlFlow::Continue(());
+            };
+            let reply = Reply::Units(*units);
+            let now = match call.json() {
+                true => call.json_line(&reply.value()),
+                false => text(&reply, "", call.style),
+            };
+            if now == before {
+                return ControlFlow::Continue(());
+            }
             // On a terminal the new text replaces the old one. Elsewhere each text is printed below the last one.
             let home = if !call.json() && std::io::stdout().is_terminal() {
                 "\x1b[H\x1b[2J"
             } else {
                 ""
             };
-            if !matches!(render::print(&format!("{home}{now}")), Ok(true)) {
-                return Ok(Output::nothing().exit(BROKEN_PIPE));
-            }
             before = now;
-        }
-        std::thread::sleep(LOOK);
-    }
+            render::pass_on(&format!("{home}{before}"))
+        },
+    )
 }

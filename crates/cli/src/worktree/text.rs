@@ -1,15 +1,15 @@
 //! Text of units, and of the agents in them.
 
-use crate::render::{Style, clean_line, clean_path, table};
-use crate::workflow::text::money;
+use jit_core::model::duration::format_secs;
 use jit_core::model::unit::{MergeStatus, Phase, Unit};
-use jit_engine::api::attempts::AttemptReply;
+use jit_engine::api::attempts::{AttemptFolder, AttemptReply, HandoffView};
 use jit_engine::api::landing::{LandingReply, Landings};
-use jit_engine::api::units::AgentProgress;
-use jit_engine::api::units::UnitView;
-use jit_engine::api::units::{Orphan, Orphans, UnitEnv, UnitReply, Units};
-use jit_engine::coordinator::in_a_word;
-use jit_engine::duration::format_secs;
+use jit_engine::api::units::{
+    AgentProgress, Orphan, Orphans, UnitEnv, UnitReply, UnitView, Units, in_a_word,
+};
+
+use crate::render::{Style, clean, clean_line, clean_path, table};
+use crate::run_flags::{announce, money};
 
 /// Text of a reply about units.
 pub fn text(reply: &UnitReply, style: Style) -> String {
@@ -20,7 +20,7 @@ pub fn text(reply: &UnitReply, style: Style) -> String {
             .iter()
             .map(|(name, value)| format!("{name}={value}\n"))
             .collect(),
-        UnitReply::Diff(diff) => crate::render::clean(&diff.diff),
+        UnitReply::Diff(diff) => clean(&diff.diff),
         UnitReply::Orphans(Orphans { orphans }) if orphans.is_empty() => "Everything fits together.\n".into(),
         UnitReply::Orphans(Orphans { orphans }) => orphans.iter().map(orphan_text).collect(),
     }
@@ -38,11 +38,15 @@ pub fn ids(reply: &UnitReply) -> Vec<&str> {
 /// Text of a reply about agents in units.
 pub fn attempt_text(reply: &AttemptReply, style: Style) -> String {
     match reply {
-        AttemptReply::Handoff(view) => crate::handoff::view_text(view, style),
+        AttemptReply::Handoff(view) => handoff_text(view, style),
         AttemptReply::Account(account) => format!(
             "Agents are started on {} again\n",
             style.bold(account.id.as_str())
         ),
+        AttemptReply::Preview(preview) => format!("{}\n", announce(&preview.settings)),
+        AttemptReply::Folder(AttemptFolder { folder }) => format!("{folder}\n"),
+        AttemptReply::KeptAlive(kept) => format!("Renewed: {}\n", kept.renewed),
+        AttemptReply::SessionEnded(_) => String::new(),
     }
 }
 
@@ -51,7 +55,32 @@ pub fn attempt_ids(reply: &AttemptReply) -> Vec<&str> {
     match reply {
         AttemptReply::Handoff(view) => vec![view.unit.as_str()],
         AttemptReply::Account(account) => vec![account.id.as_str()],
+        AttemptReply::Preview(_)
+        | AttemptReply::Folder(_)
+        | AttemptReply::KeptAlive(_)
+        | AttemptReply::SessionEnded(_) => Vec::new(),
     }
+}
+
+/// Text of a handoff, and of the unit that receives it.
+fn handoff_text(view: &HandoffView, style: Style) -> String {
+    let path = view.path.as_deref().map(clean);
+    let receiver = match (&view.receiver, &path) {
+        (Some(receiver), _) => receiver,
+        (None, Some(path)) => {
+            return format!(
+                "{} has not begun: its first agent is told about {}\n{path}\n",
+                view.to, view.unit
+            );
+        }
+        (None, None) => return clean(&view.text),
+    };
+    let to = match receiver.unit.id == view.unit {
+        true => format!("{} goes on in {}", view.to, view.unit),
+        false => format!("the next agent of {} is told about {}", view.to, view.unit),
+    };
+    let path = path.unwrap_or_default();
+    format!("{to}\n{path}\n{}", view_text(receiver, style))
 }
 
 /// Text of a reply about landing.

@@ -124,8 +124,9 @@ struct LineRecord<'a> {
     payload: &'a RawValue,
     tx: (u32, u32),
     request: Option<RequestRecord>,
-    durable: u64,
-    prev: String,
+    /// A unified event has neither of these two.
+    durable: Option<u64>,
+    prev: Option<String>,
 }
 
 fn payload(event: &Event) -> Vec<u8> {
@@ -459,6 +460,23 @@ fn read_work_event(kind: &str, payload: &str) -> Result<Option<Event>, String> {
 /// Appends the line for `stamped` to `out` and returns its checksum, the `prev` of the next line.
 pub fn encode_line(out: &mut Vec<u8>, stamped: &Stamped, durable: u64, prev: u64) -> u64 {
     let start = out.len();
+    encode_fields(out, stamped);
+    out.extend_from_slice(format!(r#","durable":{durable},"prev":"{prev:016x}""#).as_bytes());
+    let sum = xxh3_64(&out[start..]);
+    out.extend_from_slice(format!(",\"sum\":\"{sum:016x}\"}}\n").as_bytes());
+    sum
+}
+
+/// Returns the unified event: a line without `durable`, `prev` and `sum`, which only the log needs.
+pub fn encode_event(stamped: &Stamped) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode_fields(&mut out, stamped);
+    out.push(b'}');
+    out
+}
+
+/// Appends a line up to the fields that depend on other lines. The object stays open.
+fn encode_fields(out: &mut Vec<u8>, stamped: &Stamped) {
     let text = |v: &str| serde_json::to_string(v).unwrap_or_default();
     out.extend_from_slice(
         format!(
@@ -483,10 +501,6 @@ pub fn encode_line(out: &mut Vec<u8>, stamped: &Stamped, durable: u64, prev: u64
             .as_bytes(),
         );
     }
-    out.extend_from_slice(format!(r#","durable":{durable},"prev":"{prev:016x}""#).as_bytes());
-    let sum = xxh3_64(&out[start..]);
-    out.extend_from_slice(format!(",\"sum\":\"{sum:016x}\"}}\n").as_bytes());
-    sum
 }
 
 /// A line that passed its own checksum.
@@ -533,6 +547,22 @@ pub fn decode_line(line: &[u8]) -> Result<LogLine, String> {
         return Err("its checksum does not match".into());
     }
     let record: LineRecord<'_> = serde_json::from_slice(line).map_err(|e| e.to_string())?;
+    let durable = record.durable.ok_or("missing field `durable`")?;
+    let prev = record.prev.as_deref().and_then(parse_hex).ok_or("bad prev")?;
+    Ok(LogLine {
+        stamped: stamped(record)?,
+        durable,
+        prev,
+        sum,
+    })
+}
+
+/// Reads a unified event, as `encode_event` writes it.
+pub fn decode_event(event: &[u8]) -> Result<Stamped, String> {
+    stamped(serde_json::from_slice(event).map_err(|e| e.to_string())?)
+}
+
+fn stamped(record: LineRecord<'_>) -> Result<Stamped, String> {
     let event = if record.schema_version == SCHEMA_VERSION {
         read_event(&record.kind, record.payload.get())?
     } else {
@@ -548,17 +578,12 @@ pub fn decode_line(line: &[u8]) -> Result<LogLine, String> {
                 .ok_or("bad request digest")
         })
         .transpose()?;
-    Ok(LogLine {
-        stamped: Stamped {
-            sequence: record.sequence,
-            at: record.timestamp,
-            actor: record.actor,
-            request,
-            part: record.tx,
-            event,
-        },
-        durable: record.durable,
-        prev: parse_hex(&record.prev).ok_or("bad prev")?,
-        sum,
+    Ok(Stamped {
+        sequence: record.sequence,
+        at: record.timestamp,
+        actor: record.actor,
+        request,
+        part: record.tx,
+        event,
     })
 }

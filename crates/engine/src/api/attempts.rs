@@ -1,7 +1,7 @@
 //! Requests that start an agent in a unit, stop it, or hand its work to another agent.
 
 use jit_core::model::account::{Account, AccountId};
-use jit_core::model::ids::UnitId;
+use jit_core::model::ids::{SessionId, UnitId};
 use jit_core::model::plan::{HandoffBy, PlanArtifact, PlanUnit, Settings};
 use jit_core::model::refusal::Code;
 use jit_core::model::unit::Artifact;
@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::facts::TreeScope::{IfMoved, Nothing};
-use crate::api::facts::{replies, requests, writes};
+use crate::api::facts::{reads, replies, requests, writes};
 use crate::api::path::ApiPath;
 use crate::api::units::UnitView;
 use crate::refusals::refuse;
@@ -26,6 +26,18 @@ requests! {
         Stop { unit: Option<String>, reason: String } => writes(Nothing),
         /// Allows agents to be started on a parked account again.
         Unpark { account: AccountId } => writes(Nothing),
+        /// Shows the settings that an agent would be started with. Refuses a parked account, unless `force` is set.
+        Preview { run: Box<Settings>, force: bool } => reads(Nothing),
+        /// Where the files of an attempt are; no attempt means the last one of the unit.
+        Folder { unit: Option<String>, attempt: Option<u32> } => reads(Nothing),
+        /// Starts the session of the calling agent, for its shim.
+        StartSession => writes(Nothing).despite_settings(),
+        /// One beat of a shim for the calling agent: records a heartbeat of its session, renews its leases, and parks its
+        /// account while it waits for its limit.
+        KeepAlive { unit: UnitId, attempt: u32, session: Option<SessionId> } => writes(Nothing).despite_settings(),
+        /// Releases the file locks of the calling agent and ends its session, for its shim. `well` means that the agent
+        /// ended by itself and without an error.
+        EndSession { session: Option<SessionId>, well: bool } => writes(Nothing).despite_settings(),
     }
 }
 
@@ -33,7 +45,36 @@ replies! {
     pub enum AttemptReply {
         Handoff(Box<HandoffView>),
         Account(Box<Account>),
+        Preview(Box<AgentPreview>),
+        Folder(AttemptFolder),
+        KeptAlive(KeptAlive),
+        SessionEnded(EndedSession),
     }
+}
+
+/// The settings of an agent that has not been started.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct AgentPreview {
+    /// The settings of the caller over those of the configuration.
+    pub settings: Settings,
+    /// Limits that cannot be enforced, and locks that have no effect.
+    pub cautions: Vec<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct AttemptFolder {
+    pub folder: String,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct KeptAlive {
+    /// Number of renewed leases.
+    pub renewed: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct EndedSession {
+    pub session: Option<SessionId>,
 }
 
 /// How a further attempt starts.

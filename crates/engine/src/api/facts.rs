@@ -16,6 +16,8 @@ pub struct Facts {
     pub tree: TreeScope,
     /// Whether it depends on leases: lock files of other programs are imported first.
     pub leases: bool,
+    /// Whether it is carried out even if the settings cannot be read. Their valid part counts.
+    pub despite_settings: bool,
 }
 
 /// The part of the tree that a request needs to have checked.
@@ -37,6 +39,7 @@ pub(crate) fn reads(tree: TreeScope) -> Facts {
         writes: false,
         tree,
         leases: false,
+        despite_settings: false,
     }
 }
 
@@ -65,6 +68,14 @@ impl Facts {
     /// The request depends on leases.
     pub(crate) fn on_leases(self) -> Self {
         Self { leases: true, ..self }
+    }
+
+    /// Broken settings do not stop the request.
+    pub(crate) fn despite_settings(self) -> Self {
+        Self {
+            despite_settings: true,
+            ..self
+        }
     }
 
     /// The request writes only if this holds.

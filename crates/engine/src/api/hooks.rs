@@ -51,6 +51,8 @@ requests! {
             /// Writes only if the settings still have this digest.
             seen: Option<String>,
         } => writes(Nothing).writes_if(*write),
+        /// Whether the calling agent may use a tool, for its shim. Files that the tool writes are locked.
+        Permission(ask: Box<PermissionAsk>) => writes(Nothing),
     }
 }
 
@@ -64,6 +66,7 @@ replies! {
         Merged(MergedFile),
         Answer(AgentAnswer),
         AgentHook(AgentHookChange),
+        Permission(ToolPermission),
     }
 }
 
@@ -177,4 +180,30 @@ pub struct AgentHookChange {
     pub after: Option<String>,
     /// The digest of the content before the change; empty if there was no file.
     pub seen: String,
+}
+
+/// A tool that an agent is about to use.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PermissionAsk {
+    /// The agent's own name of the tool.
+    pub tool: String,
+    /// The tool's input as the agent gave it: a text of JSON.
+    pub input: String,
+    /// The agent's current folder.
+    pub cwd: Option<ApiPath>,
+    /// Rules of the agent's job that allow tools.
+    pub allowed: Vec<String>,
+    /// The agent would ask its user for approval.
+    pub approve: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolPermission {
+    Allow,
+    /// Allowed. The model gets this warning.
+    Warn(String),
+    /// Denied. The model gets this reason.
+    Deny(String),
 }

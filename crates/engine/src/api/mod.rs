@@ -23,6 +23,7 @@ pub mod path;
 pub mod rescue;
 pub mod sessions;
 pub mod setup;
+pub mod stream;
 pub mod trust;
 pub mod units;
 pub mod verify;

@@ -46,6 +46,10 @@ requests! {
         } => writes(Nothing),
         /// The built-in presets of gates, and those that fit the current worktree.
         GatePresets => reads(Nothing),
+        /// The agent of the session that a process above the caller is bound to.
+        BoundAgent => reads(Nothing),
+        /// The folder with everything that all worktrees share and git never sees.
+        ControlFolder => reads(Nothing),
     }
 }
 
@@ -60,7 +64,19 @@ replies! {
         MayUninstall(MayUninstall),
         Uninstalled(Uninstalled),
         GatePresets(GatePresets),
+        BoundAgent(BoundAgent),
+        ControlFolder(ControlFolder),
     }
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct BoundAgent {
+    pub agent_id: Option<AgentId>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ControlFolder {
+    pub path: ApiPath,
 }
 
 /// The agent that the caller is taken for.

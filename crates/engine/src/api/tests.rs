@@ -5,6 +5,9 @@ use std::sync::Arc;
 use jit_agents::hooks::{HookEvent, Program};
 use jit_agents::mcp_settings::{InstallScope, McpClient};
 use jit_core::decide::command::{IssueChange, Target};
+use jit_core::log::event::{Event, SegmentReason, Stamped};
+use jit_core::model::actor::Actor;
+use jit_core::model::time::Wall;
 use serde_json::{Value, json};
 
 use super::*;
@@ -15,6 +18,7 @@ use crate::api::facts::TreeScope;
 use crate::api::file_locks::{LockPaths, OwnLocks};
 use crate::api::issues::{Import, IssueFilter, Sort, Tracker};
 use crate::api::rescue::Force;
+use crate::api::stream::{LoggedEvent, StreamItem, Subscribe};
 
 fn prefix() -> jit_core::model::ids::IssuePrefix {
     "WI-1".parse().expect("a name")
@@ -67,7 +71,14 @@ fn requests() -> Vec<Request> {
         UnitRequest::Create(Box::default()).into(),
         UnitRequest::Finish { unit: None, pr: true }.into(),
         AttemptRequest::Dispatch(Box::default()).into(),
+        AttemptRequest::KeepAlive {
+            unit: "wi-1".parse().expect("a unit"),
+            attempt: 2,
+            session: None,
+        }
+        .into(),
         WorkflowRequest::List { all: true }.into(),
+        WorkflowRequest::Plan(Box::default()).into(),
         LandingRequest::Conflicts {
             into: None,
             branches: vec!["a".into()],
@@ -139,6 +150,46 @@ fn i1_a_request_comes_back_from_json_as_it_was() {
     let asked = json!({ "claims": { "acquire": { "issue": "WI-1" } } });
     let asked: Request = serde_json::from_value(asked).expect("options may be left out");
     assert!(asked.facts().writes && asked.facts().leases);
+}
+
+/// An item of a stream says where to go on behind it, and comes back from JSON as it was.
+#[test]
+fn i1_subscriptions_and_their_items_travel_as_json() {
+    let subscribe = Subscribe::Events {
+        since: None,
+        kinds: vec!["claim".into()],
+        after: 7,
+        follow: true,
+    };
+    let text = serde_json::to_string(&subscribe).expect("JSON");
+    let back: Subscribe = serde_json::from_str(&text).expect("a subscription");
+    assert_eq!(format!("{back:?}"), format!("{subscribe:?}"));
+    assert!(!back.facts().writes, "a reader of the log changes nothing");
+    let wrong = json!({ "events": { "kinds": [], "after": -1, "follow": true } });
+    assert!(serde_json::from_value::<Subscribe>(wrong).is_err());
+
+    let event = LoggedEvent(Stamped {
+        sequence: 8,
+        at: Wall::from_ms(1_000),
+        actor: Actor {
+            agent_id: "agent:a".parse().expect("an agent"),
+            worktree_id: None,
+        },
+        request: None,
+        part: (1, 1),
+        event: Event::SegmentStarted {
+            reason: SegmentReason::Created,
+        },
+    });
+    assert!(event.value().get("sum").is_none(), "{}", event.value());
+    let item = StreamItem::Event(Box::new(event.clone()));
+    assert_eq!(item.position(), Some(8));
+    let text = serde_json::to_string(&item).expect("JSON");
+    match serde_json::from_str(&text).expect("an item") {
+        StreamItem::Event(back) => assert_eq!(*back, event),
+        other => panic!("{other:?}"),
+    }
+    assert!(serde_json::from_value::<StreamItem>(json!({ "event": { "sequence": 8 } })).is_err());
 }
 
 #[test]

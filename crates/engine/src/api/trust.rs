@@ -1,9 +1,10 @@
 //! Commands that came with a repository, and whether the user trusts them.
 
+use jit_core::model::ids::{AgentId, is_invisible, is_unprintable};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::facts::TreeScope::IfMoved;
+use crate::api::facts::TreeScope::{IfMoved, Nothing};
 use crate::api::facts::{reads, replies, requests};
 
 requests! {
@@ -15,6 +16,10 @@ requests! {
         Approve { commands: Vec<Need> } => reads(IfMoved),
         /// Revokes the trust in all commands of this repository.
         Revoke => reads(IfMoved),
+        /// Refuses a caller that may not approve commands.
+        RequireApprover => reads(Nothing),
+        /// Refuses if a command of this repository is not trusted. The refusal shows each of them.
+        RequireTrusted => reads(IfMoved),
     }
 }
 
@@ -22,7 +27,14 @@ replies! {
     pub enum TrustReply {
         Commands(Commands),
         Revoked(Revoked),
+        Approver(Approver),
     }
+}
+
+/// The caller that may approve commands.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Approver {
+    pub agent_id: AgentId,
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -65,4 +77,22 @@ pub struct Need {
     pub text: String,
     #[serde(rename = "trusted")]
     pub is_trusted: bool,
+}
+
+/// Formats the text of a command inside a message. The lines of a text cannot look like lines of the message, and
+/// invisible characters are escaped. Joiners are escaped even inside emoji, because the exact text is approved.
+pub fn set_apart(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => shown.push(c),
+            c if is_unprintable(c) || is_invisible(c) => shown.extend(c.escape_unicode()),
+            c => shown.push(c),
+        }
+    }
+    let text = shown;
+    match text.contains('\n') {
+        false => format!(" {text}"),
+        true => text.split('\n').map(|line| format!("\n    | {line}")).collect(),
+    }
 }

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use jit_core::model::cost::{Tokens, Usd};
+use jit_core::model::failure_reason;
 use jit_core::model::ids::{UnitId, WorkflowId};
 use jit_core::model::time::Wall;
-use jit_core::model::unit::Unit;
+use jit_core::model::unit::{MergeStatus, Phase, Unit};
+use jit_os::shell::shell_word;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -94,6 +96,20 @@ pub struct UnitView {
     pub as_before: Vec<String>,
 }
 
+impl UnitReply {
+    /// Whether the end of an attempt may have to be recorded, see `UnitRequest::Settle`.
+    pub fn has_agent_at_work(&self) -> bool {
+        let is_at_work = |view: &UnitView| {
+            view.unit.worker.is_some() && matches!(view.unit.state, Phase::Dispatched | Phase::Running)
+        };
+        match self {
+            Self::Unit(view) => is_at_work(view),
+            Self::Units(Units { units }) => units.iter().any(is_at_work),
+            Self::Env(_) | Self::Diff(_) | Self::Orphans(_) => false,
+        }
+    }
+}
+
 impl UnitView {
     pub fn of(unit: Unit) -> Self {
         Self {
@@ -137,4 +153,64 @@ pub struct Orphan {
     pub what: String,
     /// It was repaired.
     pub settled: bool,
+}
+
+/// The state of a unit in one line, for people.
+pub fn in_words(unit: &Unit) -> String {
+    let failed = unit
+        .error
+        .as_ref()
+        .map(|error| format!(" ({}: {})", error.reason, error.message));
+    let attempt = match unit.attempt {
+        0 | 1 => String::new(),
+        n => format!(", attempt {n}"),
+    };
+    let given_up = unit.abandoned.as_ref().filter(|_| unit.is_over());
+    let given_up = given_up.map(|why| format!(": {why}"));
+    format!(
+        "{}{attempt}{}{}",
+        in_a_word(unit),
+        failed.unwrap_or_default(),
+        given_up.unwrap_or_default()
+    )
+}
+
+/// The commands for a person if a unit waits for one.
+pub fn for_a_person(unit: &Unit) -> Option<String> {
+    let (id, path) = (&unit.id, shell_word(&unit.worktree_path));
+    let give_up = format!("or give it up: jit worktree abandon {id} --reason <why>");
+    let reason = unit.error.as_ref().map(|error| error.reason.as_str());
+    Some(match (unit.state, reason, &unit.account) {
+        (Phase::Merged | Phase::Cleanup, ..) => {
+            format!("it has landed, and its worktree is still there: jit worktree cleanup {id} --force")
+        }
+        (Phase::Completed | Phase::Merging, ..) => format!("when that is mended: jit worktree merge {id}"),
+        (Phase::Failed, Some(failure_reason::CONFLICT), _) => format!(
+            "settle it in {path} (git merge {}) and commit, then: jit worktree merge {id}; {give_up}",
+            shell_word(unit.goes_to())
+        ),
+        (Phase::Failed, Some(failure_reason::RATE_LIMIT), Some(account)) => {
+            format!("when it may be used again: jit worktree unpark {account}; {give_up}")
+        }
+        (Phase::Failed, ..) if !unit.may_be_retried() => {
+            format!(
+                "its work is in {path}, and it was tried too often: jit worktree abandon {id} --reason <why>"
+            )
+        }
+        (Phase::Failed, ..) => format!(
+            "mend it in {path}, then: jit worktree retry {id}, or for its agent alone jit worktree dispatch {id}; {give_up}"
+        ),
+        _ => return None,
+    })
+}
+
+/// The state of a unit; for an ended unit, how it ended.
+pub fn in_a_word(unit: &Unit) -> String {
+    let end = match (unit.state, unit.merge_status, &unit.abandoned) {
+        (Phase::Idle, MergeStatus::Merged, _) => " (landed)",
+        (Phase::Idle, _, Some(_)) => " (abandoned)",
+        (Phase::Idle, _, None) => " (not made)",
+        _ => "",
+    };
+    format!("{}{end}", unit.state)
 }

@@ -39,6 +39,7 @@ pub(crate) fn handle(options: &Options, request: HookRequest) -> Outcome<Answer>
                 warnings,
             });
         }
+        HookRequest::Permission(ask) => return agent::permission::answer(options, &ask),
         HookRequest::MergeFile(merge) => HookReply::Merged(git::merge_driver::merge_file(options, &merge)?),
         HookRequest::AgentEvent {
             program,

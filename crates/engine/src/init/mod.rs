@@ -22,10 +22,13 @@ use jit_store::{OpenOptions, Outcome};
 use crate::api::Answer;
 use crate::api::gates::{Gate, GateName};
 use crate::api::init::{SetUp, SetUpReport};
-use crate::api::setup::{Caller, GatePreset, GatePresets, PresetGate, SetupReply, SetupRequest};
+use crate::api::setup::{
+    BoundAgent, Caller, ControlFolder, GatePreset, GatePresets, PresetGate, SetupReply, SetupRequest,
+};
 use crate::context::{Options, Surroundings, control_mode, ensure_control_dir};
 use crate::file_locks::service::LOCKS;
 use crate::gates::presets;
+use crate::identity::Source;
 use crate::refusals::refuse;
 use crate::sessions::SESSIONS;
 
@@ -568,6 +571,12 @@ pub(crate) fn handle(options: &Options, request: SetupRequest) -> Outcome<Answer
             uninstall::carry_out(options, &request)
         }
         SetupRequest::GatePresets => gate_presets(options),
+        SetupRequest::BoundAgent => bound_agent(options),
+        SetupRequest::ControlFolder => {
+            let found = Surroundings::find(options)?;
+            let path = found.place.control_dir.clone().into();
+            Ok(found.answer(SetupReply::ControlFolder(ControlFolder { path })))
+        }
     }
 }
 
@@ -635,6 +644,15 @@ fn gate_presets(options: &Options) -> Outcome<Answer> {
         .into(),
         warnings: Vec::new(),
     })
+}
+
+fn bound_agent(options: &Options) -> Outcome<Answer> {
+    let found = Surroundings::find(options)?;
+    let agent_id = match &found.whoami.source {
+        Source::Session(_) => Some(found.whoami.agent_id.clone()),
+        _ => None,
+    };
+    Ok(found.answer(SetupReply::BoundAgent(BoundAgent { agent_id })))
 }
 
 fn whoami(options: &Options) -> Outcome<Answer> {

@@ -128,7 +128,11 @@ fn release(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
             Reply::Issues(IssueReply::Issue(shown)) => shown,
             other => return Err(unexpected(&other)),
         };
-        let Some(lease) = shown.lease.filter(|lease| call.is_mine(lease)) else {
+        let own = match shown.lease {
+            Some(lease) if call.is_mine(&lease)? => Some(lease),
+            _ => None,
+        };
+        let Some(lease) = own else {
             let message = format!(
                 "you do not hold {}, so there is nothing to hand off",
                 shown.issue.id

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `modules_do_not_depend_in_cycles` | the top-level modules of a crate form no dependency cycle |
 //! | `crates_depend_one_way` | a crate depends only on crates below it; `jit-testkit` is a dev-dependency only |
+//! | `faces_use_the_api_only` | the command line and the other faces name nothing of the engine but its doors |
 //! | `modules_import_by_name` | no `use super::*` outside test modules |
 //! | `impl_blocks_of_a_type_stay_together` | the inherent `impl` blocks of one type are in at most six files |
 //! | `every_file_is_listed_as_a_module` | each source and test file is compiled: some `mod` names it |
@@ -16,6 +17,7 @@
 
 mod crate_order;
 mod cycles;
+mod faces;
 mod impls;
 mod listed;
 mod paths;
@@ -53,6 +55,15 @@ fn crates_depend_one_way() {
         &crate_order::findings(&Sources::of_the_repository()),
         "move the shared type down into the lower crate. If the order itself is wrong, change it in \
          crates/testkit/tests/house/crate_order.rs and say why in ARCHITECTURE.md.",
+    );
+}
+
+#[test]
+fn faces_use_the_api_only() {
+    assert_none(
+        &faces::findings(&Sources::of_the_repository()),
+        "send a request. If there is none, add a variant to the noun in crates/engine/src/api and carry it out in the \
+         room of that noun.",
     );
 }
 

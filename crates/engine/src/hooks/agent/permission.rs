@@ -9,17 +9,23 @@
 //!   anything.
 //! - This module bypasses no check. Whether the agent starts in a mode without questions is decided by its job.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jit_agents::hooks::{Program, input, settings};
 use jit_agents::job::Job;
 use jit_agents::rules::{self, Rule};
 use jit_agents::{Ask, Permission, Question, short};
+use jit_core::model::refusal::Code;
 use jit_git::{GitEnv, Place};
+use jit_store::Outcome;
+use serde_json::value::RawValue;
 
+use crate::api::Answer;
+use crate::api::hooks::{HookReply, PermissionAsk, ToolPermission};
 use crate::config::{Config, Sources};
 use crate::context::Options;
 use crate::hooks::agent as hooks;
+use crate::refusals::refuse;
 
 /// Answers the questions of one running agent.
 #[derive(Debug)]
@@ -32,22 +38,47 @@ pub struct Policy {
     allowed: Vec<Rule>,
 }
 
+/// Answers one question of the agent that asks.
+pub(crate) fn answer(options: &Options, ask: &PermissionAsk) -> Outcome<Answer> {
+    let input = RawValue::from_string(ask.input.clone()).map_err(|e| refuse(Code::Invalid, e))?;
+    let question = Question {
+        tool: &ask.tool,
+        input: &input,
+        cwd: ask.cwd.as_ref().map(AsRef::as_ref),
+    };
+    let mut policy = Policy::new(options.clone(), &ask.allowed);
+    let permission = match ask.approve {
+        true => policy.approve(&question),
+        false => policy.may(&question),
+    };
+    let permission = match permission {
+        Permission::Allow => ToolPermission::Allow,
+        Permission::Warn(text) => ToolPermission::Warn(text),
+        Permission::Deny(text) => ToolPermission::Deny(text),
+    };
+    Ok(Answer {
+        reply: HookReply::Permission(permission).into(),
+        warnings: Vec::new(),
+    })
+}
+
 impl Policy {
     pub fn of(job: &Job) -> Self {
+        let options = Options {
+            dir: Some(job.dir.clone()),
+            agent: Some(job.worker.to_string()),
+            ..Options::default()
+        };
+        Self::new(options, &job.allowed_tools)
+    }
+
+    fn new(options: Options, allowed: &[String]) -> Self {
         Self {
-            options: Options {
-                dir: Some(job.dir.clone()),
-                agent: Some(job.worker.to_string()),
-                ..Options::default()
-            },
+            dir: options.dir.clone().unwrap_or_else(|| Path::new(".").to_owned()),
+            options,
             program: Program::Claude,
-            dir: job.dir.clone(),
             // An entry that does not parse as a rule allows nothing.
-            allowed: job
-                .allowed_tools
-                .iter()
-                .filter_map(|rule| Rule::parse(rule).ok())
-                .collect(),
+            allowed: allowed.iter().filter_map(|rule| Rule::parse(rule).ok()).collect(),
         }
     }
 
