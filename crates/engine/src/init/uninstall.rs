@@ -32,8 +32,8 @@ use crate::api::init::Left;
 use crate::context::Context;
 use crate::gates::export::{GateExport, GateFile};
 use crate::init::{self as setup, ATTRIBUTES, CONFIG, FORMER_ATTRIBUTES, MERGE_DRIVER};
+use crate::ports::Files;
 use crate::refusals::refuse;
-use crate::replica::Files;
 use crate::worktree_identity::remove_excluded;
 
 /// The largest file in a tree that is compared with its expected content.
@@ -493,8 +493,8 @@ fn is_exported(
             known => known,
         };
         let Some(issue) = known else { return Ok(false) };
-        let files = cx.replica.files(table, &issue);
-        let files = files.map_err(|e| io_refusal("read", &cx.replica.folder(id), &e))?;
+        let files = cx.texts.files(table, &issue);
+        let files = files.map_err(|e| io_refusal("read", &cx.texts.folder(id), &e))?;
         *last = Some((id.clone(), files));
     }
     let files = last.as_ref().map_or(&[][..], |(_, files)| files);
@@ -530,7 +530,7 @@ fn leave_folder(cx: &Context, table: &dyn Table, done: &mut Uninstalled) -> Outc
     if fs::read(&config).is_ok_and(|content| content == CONFIG.as_bytes()) {
         done.remove_file(&config);
     }
-    cx.replica.sweep_texts();
+    cx.texts.sweep();
     let root = local.parent().unwrap_or(local);
     for name in IN_TREES {
         leave_below(cx, table, root, &Path::new(".jit").join(name), done)?;
