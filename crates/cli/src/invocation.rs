@@ -15,7 +15,7 @@ use jit_engine::api::content::FileSource;
 use jit_engine::api::issues::{IssueRequest, MAX_IMPORT_BYTES};
 use jit_engine::api::stream::{StreamEnd, Subscribe};
 use jit_engine::api::{Answer, Request};
-use jit_engine::context::{Context, Options};
+use jit_engine::context::Options;
 use jit_engine::stream::Take;
 use jit_store::Outcome;
 

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 
 use jit_core::model::refusal::{Code, Details, Refusal};
 use jit_core::model::time::Wall;
-use jit_os::{clock, io_refusal};
+use jit_os::io_refusal;
 use jit_store::Outcome;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
@@ -429,6 +429,6 @@ pub fn require_may_trust(cx: &Context) -> Outcome<()> {
 }
 
 pub(crate) fn approve(cx: &Context, kind: Kind, name: &str, text: &str, how: How) -> Outcome<()> {
-    let now = Wall::from_ms(clock::wall_ms());
+    let now = cx.clock.wall();
     approvals()?.approve(&repository(cx), kind, name, text, how, now)
 }

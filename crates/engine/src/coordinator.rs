@@ -24,10 +24,9 @@ use jit_core::coordinator::{
 use jit_core::model::ids::{UnitId, WorkflowId};
 use jit_core::model::plan::{Plan, PlanUnit};
 use jit_core::model::refusal::{Code, Refusal};
-use jit_core::model::time::Wall;
 use jit_core::model::unit::{Phase, Unit};
 use jit_core::model::workflow::Workflow;
-use jit_os::{clock, file, io_refusal};
+use jit_os::{file, io_refusal};
 use jit_store::Outcome;
 
 use crate::api::Reply;
@@ -264,7 +263,9 @@ impl<'a> Coordinator<'a> {
                         return crate::plans::lookup::find_workflow(self.cx, Some(self.id.as_str()));
                     }
                     NextStep::Wait { until, why } => {
-                        let ms = until.map_or(i64::MAX, |until| until.ms().saturating_sub(clock::wall_ms()));
+                        let ms = until.map_or(i64::MAX, |until| {
+                            until.ms().saturating_sub(self.cx.clock.wall().ms())
+                        });
                         wait = wait.min(Duration::from_millis(u64::try_from(ms).unwrap_or(1).max(1)));
                         self.tell_waiting(&why, &at, watcher);
                     }
@@ -416,7 +417,7 @@ impl<'a> Coordinator<'a> {
             };
             let trouble = StepTrouble {
                 times,
-                at: Wall::from_ms(clock::wall_ms()),
+                at: self.cx.clock.wall(),
                 why: refusal.message.clone(),
             };
             of_unit.insert(task, trouble);

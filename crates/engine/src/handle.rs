@@ -7,7 +7,7 @@
 //! - `handle` knows a request by its facts only. Every noun has exactly one arm in `dispatch`, which calls the room that
 //!   owns it.
 
-use jit_core::model::refusal::Code;
+use jit_core::model::refusal::{Code, Details};
 use jit_store::Outcome;
 
 use crate::api::{Answer, Reply, Request};
@@ -76,10 +76,7 @@ pub fn handle_and<T>(cx: &Context, request: Request, show: impl Fn(&Reply) -> T)
     }
     let mut answer = match early.unwrap_or_else(|| dispatch(cx, request.clone())) {
         // A program without jit was faster: it created a lock file.
-        Err(refusal)
-            if refusal.code == Code::Io
-                && refusal.message.contains(crate::compat::lock_files::LOCK_APPEARED) =>
-        {
+        Err(refusal) if refusal.details == Details::LockFileAppeared => {
             noticed.extend(crate::compat::lock_files::honour_lock_files(cx)?);
             dispatch(cx, request)
         }

@@ -19,15 +19,7 @@ use jit_core::model::time::Wall;
 use jit_os::file;
 use jit_os::process::ProcessRef;
 
-use crate::api::claims::Heartbeat;
-
-/// A heartbeat that was read.
-#[derive(Debug, Clone)]
-pub struct Beat {
-    pub heartbeat: Heartbeat,
-    /// The process of the heartbeat is running.
-    pub alive: bool,
-}
+pub use crate::ports::{Beat, Heartbeat, Heartbeats};
 
 impl Beat {
     pub fn age_secs(&self, now: Wall) -> u64 {
@@ -49,17 +41,41 @@ pub fn write(control_dir: &Path, beat: &Heartbeat) -> io::Result<()> {
     file::replace_unsynced(&path(control_dir, &beat.agent_id), &content)
 }
 
+/// The heartbeats in files.
+#[derive(Debug, Clone)]
+pub struct FileHeartbeats {
+    control_dir: PathBuf,
+}
+
+impl FileHeartbeats {
+    pub fn at(control_dir: &Path) -> Self {
+        Self {
+            control_dir: control_dir.to_owned(),
+        }
+    }
+}
+
+impl Heartbeats for FileHeartbeats {
+    fn beat(&self, beat: &Heartbeat) -> io::Result<()> {
+        write(&self.control_dir, beat)
+    }
+
+    fn of(&self, agent: &AgentId) -> Option<Beat> {
+        read(&path(&self.control_dir, agent)).filter(|beat| beat.heartbeat.agent_id == *agent)
+    }
+}
+
 /// Reads heartbeats, each one once.
 #[derive(Debug)]
-pub struct Beats {
-    control_dir: PathBuf,
+pub struct Beats<'a> {
+    heartbeats: &'a dyn Heartbeats,
     known: HashMap<AgentId, Option<Beat>>,
 }
 
-impl Beats {
-    pub fn new(control_dir: &Path) -> Self {
+impl<'a> Beats<'a> {
+    pub fn new(heartbeats: &'a dyn Heartbeats) -> Self {
         Self {
-            control_dir: control_dir.to_owned(),
+            heartbeats,
             known: HashMap::new(),
         }
     }
@@ -69,7 +85,7 @@ impl Beats {
         if let Some(beat) = self.known.get(agent) {
             return beat.clone();
         }
-        let beat = read(&path(&self.control_dir, agent)).filter(|beat| beat.heartbeat.agent_id == *agent);
+        let beat = self.heartbeats.of(agent);
         self.known.insert(agent.clone(), beat.clone());
         beat
     }

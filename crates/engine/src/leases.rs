@@ -16,7 +16,7 @@ use jit_store::{Outcome, View};
 
 use crate::api::claims::ActiveLease;
 use crate::context::Context;
-use crate::heartbeats as heartbeat;
+use crate::heartbeats::Beats;
 use crate::refusals::refuse;
 use crate::worktree_identity::identity;
 use crate::write_path::WriteOptions;
@@ -44,7 +44,7 @@ pub(crate) fn branch_of(cx: &Context, id: &WorktreeId) -> Outcome<Option<String>
 
 /// Returns the leases with their remaining time and their holder's heartbeat.
 pub(crate) fn alive(cx: &Context, leases: &[Lease], view: &View) -> Vec<ActiveLease> {
-    let mut beats = heartbeat::Beats::new(&cx.place.control_dir);
+    let mut beats = Beats::new(&*cx.heartbeats);
     leases
         .iter()
         .map(|lease| {

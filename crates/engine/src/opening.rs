@@ -10,13 +10,17 @@ use std::time::Duration;
 
 use jit_core::model::actor::Actor;
 use jit_core::model::refusal::Code;
+use jit_core::model::time::Clock;
+use jit_git::SystemGit;
 use jit_os::clock::SystemClock;
 use jit_os::io_refusal;
 use jit_store::{OpenOptions, Outcome};
 
 use crate::context::{Context, Options, Surroundings, ensure_control_dir, not_initialized};
+use crate::heartbeats::FileHeartbeats;
 use crate::refusals::refuse;
 use crate::replica::Replica;
+use crate::target_locks::FileTargetLocks;
 use crate::worktree_identity::identity::{self, Need};
 
 /// Opens the context for a command that uses the store. `need` says whether it writes.
@@ -34,12 +38,13 @@ pub fn within(surroundings: Surroundings, options: &Options, need: Need) -> Outc
     let wait = options
         .lock_timeout
         .unwrap_or(Duration::from_secs(config.lock_timeout_secs()));
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let open_store = || {
         let options = OpenOptions {
             lock_wait: wait,
             single_threaded: options.single_threaded,
         };
-        jit_store::open(&place.control_dir, Arc::new(SystemClock::default()), options)
+        jit_store::open(&place.control_dir, clock.clone(), options)
     };
     let store = match open_store() {
         Ok(store) => store,
@@ -64,13 +69,13 @@ pub fn within(surroundings: Surroundings, options: &Options, need: Need) -> Outc
     } else {
         (None, None)
     };
-    let replica = Replica::at(&place.control_dir);
     let policy = config.policy();
     let actor = Actor {
         agent_id: whoami.agent_id.clone(),
         worktree_id,
     };
     let request = options.request.clone();
+    let control = place.control_dir.clone();
     let mut cx = Context {
         options: options.clone(),
         place,
@@ -79,7 +84,11 @@ pub fn within(surroundings: Surroundings, options: &Options, need: Need) -> Outc
         actor,
         branch,
         store,
-        replica,
+        clock,
+        texts: Arc::new(Replica::at(&control)),
+        heartbeats: Arc::new(FileHeartbeats::at(&control)),
+        target_locks: Arc::new(FileTargetLocks::at(&control)),
+        git: Arc::new(SystemGit),
         followers: &crate::wiring::Files,
         request,
         policy,

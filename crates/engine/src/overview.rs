@@ -180,7 +180,7 @@ pub(crate) fn unpushed(cx: &Context, view: &View) -> Vec<Unpushed> {
     match targets.is_empty() {
         true => Vec::new(),
         false => crate::landing::unpushed_targets::unpushed(
-            &Repo::to_look_at(common, &cx.place.control_dir),
+            &Repo::to_look_at(cx.git.clone(), common, &cx.place.control_dir),
             &targets,
             &sharing,
         ),

@@ -8,19 +8,17 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use jit_core::issue_files::format::{self, DESCRIPTION, MAX_FILE};
-use jit_core::log::state;
-use jit_core::log::table::Table;
 use jit_core::model::ids::IssueId;
-use jit_core::model::issue::{Issue, text_digest};
+use jit_core::model::issue::text_digest;
 use jit_os::file;
 
+use crate::ports::Texts;
+
+/// The texts and the replica in files.
 #[derive(Debug, Clone)]
 pub struct Replica {
     folder: PathBuf,
 }
-
-/// The files of one issue: name and content.
-pub type Files = Vec<(&'static str, Vec<u8>)>;
 
 impl Replica {
     pub fn at(control_dir: &Path) -> Self {
@@ -29,18 +27,23 @@ impl Replica {
         }
     }
 
-    pub fn folder(&self, id: &IssueId) -> PathBuf {
+    /// Returns the path of the file that names the two parts of a merged text.
+    fn parts_path(&self, id: &IssueId, digest: &str) -> PathBuf {
+        self.text_path(id, &format!("{digest}.parts"))
+    }
+}
+
+impl Texts for Replica {
+    fn folder(&self, id: &IssueId) -> PathBuf {
         self.folder.join(id.as_str())
     }
 
-    /// Returns the path of a text.
-    pub fn text_path(&self, id: &IssueId, digest: &str) -> PathBuf {
+    fn text_path(&self, id: &IssueId, digest: &str) -> PathBuf {
         self.folder(id).join("texts").join(format!("{digest}.md"))
     }
 
-    /// Stores texts under their digests; they are durable when this returns. A reader compares a text with its
-    /// digest, so the order of the writes does not matter.
-    pub fn keep_texts(&self, texts: &[(&IssueId, &[u8])]) -> io::Result<()> {
+    /// A reader compares a text with its digest, so the order of the writes does not matter.
+    fn keep(&self, texts: &[(&IssueId, &[u8])]) -> io::Result<()> {
         let mut changed: Vec<PathBuf> = Vec::new();
         for (id, text) in texts {
             let path = self.text_path(id, &text_digest(text));
@@ -62,30 +65,21 @@ impl Replica {
         file::sync_all(&self.folder, &changed)
     }
 
-    /// Returns the path of the file that names the two parts of a merged text.
-    fn parts_path(&self, id: &IssueId, digest: &str) -> PathBuf {
-        self.text_path(id, &format!("{digest}.parts"))
-    }
-
-    /// Records the two texts that a text was merged from. If this is lost, a merge of them in git does not count as
-    /// one of ours.
-    pub fn keep_parts(&self, id: &IssueId, digest: &str, parts: [&str; 2]) -> io::Result<()> {
+    fn keep_parts(&self, id: &IssueId, digest: &str, parts: [&str; 2]) -> io::Result<()> {
         file::make_dir_like_parent(&self.folder)?;
         file::make_dir_like_parent(&self.folder(id))?;
         file::make_dir_like_parent(&self.folder(id).join("texts"))?;
         file::refresh(&self.parts_path(id, digest), parts.join("\n").as_bytes())
     }
 
-    /// Returns the digests of the texts that a text was merged from; empty if it was not merged, or if that is not
-    /// known.
-    pub fn parts(&self, id: &IssueId, digest: &str) -> io::Result<Vec<String>> {
+    fn parts(&self, id: &IssueId, digest: &str) -> io::Result<Vec<String>> {
         let parts = read(&self.parts_path(id, digest))?.unwrap_or_default();
         let parts = String::from_utf8_lossy(&parts);
         Ok(parts.lines().map(str::to_owned).collect())
     }
 
-    /// Returns a text by its digest. A file with other content is ignored.
-    pub fn text(&self, id: &IssueId, digest: &str) -> io::Result<Option<Vec<u8>>> {
+    /// A file with other content is ignored.
+    fn read(&self, id: &IssueId, digest: &str) -> io::Result<Option<Vec<u8>>> {
         for path in [self.text_path(id, digest), self.folder(id).join(DESCRIPTION)] {
             if let Some(text) = read(&path)?.filter(|text| text_digest(text) == digest) {
                 return Ok(Some(text));
@@ -94,24 +88,7 @@ impl Replica {
         Ok(None)
     }
 
-    /// Returns every file of an issue as it is now, with its description if that can be found.
-    pub fn files(&self, table: &dyn Table, issue: &Issue) -> io::Result<Files> {
-        let sheet = state::sheet(table, &issue.id).map_err(io::Error::other)?;
-        let comments = state::comments(table, &issue.id).map_err(io::Error::other)?;
-        let mut files = format::files(issue, &sheet, &comments);
-        if sheet.deleted {
-            // Only the tombstone remains of a deleted issue.
-            files.truncate(1);
-        } else if let Some(digest) = &issue.text
-            && let Some(text) = self.text(&issue.id, digest)?
-        {
-            files.push((DESCRIPTION, text));
-        }
-        Ok(files)
-    }
-
-    /// Whether the replica's folder of an issue has exactly these files.
-    pub fn holds(&self, id: &IssueId, files: &[(&'static str, Vec<u8>)]) -> bool {
+    fn holds(&self, id: &IssueId, files: &[(&'static str, Vec<u8>)]) -> bool {
         let folder = self.folder(id);
         folder.symlink_metadata().is_ok_and(|meta| meta.is_dir())
             && format::NAMES.into_iter().all(|name| {
@@ -121,9 +98,8 @@ impl Replica {
             })
     }
 
-    /// Removes temporary files that killed writers left among the texts, and returns their number. Only under the
-    /// store's lock.
-    pub fn sweep_texts(&self) -> usize {
+    /// Removes temporary files among the texts.
+    fn sweep(&self) -> usize {
         let mut swept = 0;
         for issue in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let texts = fs::read_dir(issue.path().join("texts")).into_iter().flatten();
@@ -141,8 +117,7 @@ impl Replica {
         swept
     }
 
-    /// Whether there are temporary files to remove.
-    pub fn has_left_overs(&self) -> bool {
+    fn has_left_overs(&self) -> bool {
         let issues = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         issues
             .filter_map(|issue| fs::read_dir(issue.path().join("texts")).ok())
@@ -150,8 +125,7 @@ impl Replica {
             .any(|entry| entry.path().extension().is_some_and(|end| end == "tmp"))
     }
 
-    /// Updates the replica's folder of an issue.
-    pub fn refresh(&self, id: &IssueId, files: &[(&'static str, Vec<u8>)]) -> io::Result<()> {
+    fn refresh(&self, id: &IssueId, files: &[(&'static str, Vec<u8>)]) -> io::Result<()> {
         file::make_dir_like_parent(&self.folder)?;
         let folder = self.folder(id);
         file::make_dir_like_parent(&folder)?;

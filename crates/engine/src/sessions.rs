@@ -16,17 +16,16 @@ use jit_core::model::ids::SessionId;
 use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::scope::LockScope;
 use jit_core::model::session::{self, Session, SessionStatus};
-use jit_core::model::time::Wall;
 use jit_core::query::session_and_lock_views::{self, SessionView};
 use jit_os::process::ProcessRef;
-use jit_os::{clock, file, random};
+use jit_os::{file, random};
 use jit_store::{Outcome, View};
 
 use crate::api::claims::Heartbeat;
 use crate::api::sessions::{BindTo, StartSession};
 use crate::api::{Answer, Reply};
 use crate::context::Context;
-use crate::heartbeats::{self as heartbeat, Beats};
+use crate::heartbeats::Beats;
 use crate::identity::process_binding as sessions;
 use crate::refusals::refuse;
 
@@ -97,7 +96,7 @@ pub(crate) fn start_session(cx: &Context, asked: &StartSession) -> Outcome<Answe
         worktree_path: crate::file_locks::service::worktree_path(cx),
         branch: cx.branch.clone(),
         lock_scope: asked.lock_scope.unwrap_or(by_type),
-        started_at: Wall::from_ms(clock::wall_ms()),
+        started_at: cx.clock.wall(),
         status: SessionStatus::Active,
         ended_at: None,
         program: asked.program.clone(),
@@ -121,13 +120,13 @@ pub(crate) fn start_session(cx: &Context, asked: &StartSession) -> Outcome<Answe
 }
 
 fn session_view(cx: &Context, session: &Session) -> SessionView {
-    let mut beats = Beats::new(&cx.place.control_dir);
+    let mut beats = Beats::new(&*cx.heartbeats);
     seen(cx, session, &mut beats)
 }
 
-pub(crate) fn seen(cx: &Context, session: &Session, beats: &mut Beats) -> SessionView {
+pub(crate) fn seen(cx: &Context, session: &Session, beats: &mut Beats<'_>) -> SessionView {
     let beat = beats.of(&session.agent_id).map(|beat| beat.heartbeat.last_beat);
-    let now = Wall::from_ms(clock::wall_ms());
+    let now = cx.clock.wall();
     SessionView::of(session, beat, now, cx.config.stale_after_ms())
 }
 
@@ -144,18 +143,15 @@ fn beat_for(cx: &Context, session: &Session, process: Option<ProcessRef>) -> io:
         Some(process) => process,
         None => ProcessRef::current()?,
     };
-    heartbeat::write(
-        &cx.place.control_dir,
-        &Heartbeat {
-            agent_id: session.agent_id.clone(),
-            worktree_id: session.worktree_id.clone(),
-            branch: cx.branch.clone(),
-            pid: process.pid,
-            start_time: process.start,
-            last_beat: Wall::from_ms(clock::wall_ms()),
-            interval_secs: cx.config.heartbeat_interval_secs(),
-        },
-    )
+    cx.heartbeats.beat(&Heartbeat {
+        agent_id: session.agent_id.clone(),
+        worktree_id: session.worktree_id.clone(),
+        branch: cx.branch.clone(),
+        pid: process.pid,
+        start_time: process.start,
+        last_beat: cx.clock.wall(),
+        interval_secs: cx.config.heartbeat_interval_secs(),
+    })
 }
 
 /// Returns the named session, or the caller's own.
@@ -249,14 +245,14 @@ pub(crate) fn list_sessions(cx: &Context, all: bool) -> Outcome<Answer> {
 
 /// Returns sessions that were not ended and have recent heartbeats.
 pub(crate) fn sessions_alive(cx: &Context, table: &dyn Table) -> Outcome<Vec<Session>> {
-    let mut beats = Beats::new(&cx.place.control_dir);
+    let mut beats = Beats::new(&*cx.heartbeats);
     let mut sessions = state::sessions(table).map_err(|e| refuse(Code::Io, e))?;
     sessions.retain(|session| seen(cx, session, &mut beats).status == SessionStatus::Active);
     Ok(sessions)
 }
 
 fn session_views(cx: &Context, table: &dyn Table) -> Outcome<Vec<SessionView>> {
-    let mut beats = Beats::new(&cx.place.control_dir);
+    let mut beats = Beats::new(&*cx.heartbeats);
     let sessions = state::sessions(table).map_err(|e| refuse(Code::Io, e))?;
     Ok(sessions
         .iter()
@@ -274,7 +270,7 @@ pub(crate) fn show_session(cx: &Context, named: Option<&SessionId>) -> Outcome<A
 /// Removes ended sessions, and stale ones whose process is gone.
 pub(crate) fn prune_sessions(cx: &Context) -> Outcome<Answer> {
     let view = crate::write_path::view(cx)?;
-    let mut beats = Beats::new(&cx.place.control_dir);
+    let mut beats = Beats::new(&*cx.heartbeats);
     let sessions = state::sessions(&*view.table).map_err(|e| refuse(Code::Io, e))?;
     let over = sessions.iter().filter(|session| {
         let status = seen(cx, session, &mut beats).status;
@@ -311,9 +307,10 @@ pub(crate) fn note_sessions(cx: &Context, lines: &[Stamped], table: &dyn Table) 
     }
 }
 
-fn write_sessions(cx: &Context, table: &dyn Table, sequence: u64) -> io::Result<()> {
+/// Writes the registry. Only under the store's lock.
+pub(crate) fn write_sessions(cx: &Context, table: &dyn Table, sequence: u64) -> io::Result<()> {
     let sessions = session_views(cx, table).map_err(|refusal| io::Error::other(refusal.message))?;
-    let now = Wall::from_ms(clock::wall_ms());
+    let now = cx.clock.wall();
     let content = session_and_lock_views::sessions_file(&sessions, now, sequence);
     file::replace_unsynced(&cx.place.control_dir.join(SESSIONS), &content)
 }
@@ -328,7 +325,7 @@ fn refresh_sessions(cx: &Context, view: &View) -> io::Result<()> {
     } else {
         view
     };
-    write_sessions(cx, &*view.table, view.sequence)?;
+    cx.followers.heartbeats_changed(cx, view)?;
     drop(guard);
     Ok(())
 }

@@ -128,7 +128,7 @@ pub(crate) fn revoke(cx: &Context) -> Outcome<Answer> {
     names.dedup();
     let mut revoked = 0;
     for (kind, name) in names {
-        let now = Wall::from_ms(clock::wall_ms());
+        let now = cx.clock.wall();
         revoked += trust.revoke(&repository, kind, &name, None, now)?;
     }
     Ok(plain(cx, Reply::Trust(TrustReply::Revoked(Revoked { revoked }))))

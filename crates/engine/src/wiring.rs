@@ -30,7 +30,7 @@ impl Followers for Files {
         lock_files::foresee_lock_files(cx, view)
     }
 
-    fn prepare(&self, cx: &Context, events: &[Event], long_texts: &[Vec<u8>]) -> io::Result<()> {
+    fn prepare(&self, cx: &Context, events: &[Event], long_texts: &[Vec<u8>]) -> Outcome<()> {
         texts::keep_texts(cx, events, long_texts)?;
         lock_files::take_lock_files(cx, events)
     }
@@ -53,6 +53,10 @@ impl Followers for Files {
         let mut warnings = publish(cx, lines, table, project);
         warnings.extend(refused.map(|refusal| refusal.message));
         warnings
+    }
+
+    fn heartbeats_changed(&self, cx: &Context, view: &View) -> io::Result<()> {
+        sessions::write_sessions(cx, &*view.table, view.sequence)
     }
 
     fn is_checkout_settled(&self, cx: &Context, wait: Duration) -> bool {

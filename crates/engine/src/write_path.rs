@@ -103,7 +103,7 @@ pub(crate) fn transact_as(
     options: WriteOptions<'_>,
 ) -> Outcome<Done> {
     let entropy = || random::u128().map_err(|e| refuse(Code::Io, e));
-    let wall = jit_os::clock::wall_ms();
+    let wall = cx.clock.wall().ms();
     let fresh_lease = LeaseId::generate(wall, entropy()?);
     let request = match named {
         Some(id) => id.clone(),
@@ -291,7 +291,7 @@ pub(crate) fn described(cx: &Context, issue: Issue, own: &[Lease], now: &Now) ->
     };
     let mut shown = IssueView::new(issue, lease, now);
     shown.blocked_by = blocked_by.unwrap_or_default();
-    let found = text.and_then(|digest| cx.replica.text(&id, &digest).ok().flatten());
+    let found = text.and_then(|digest| cx.texts.read(&id, &digest).ok().flatten());
     shown.description = found.map(|text| String::from_utf8_lossy(&text).into_owned());
     shown
 }

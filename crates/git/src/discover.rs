@@ -223,19 +223,26 @@ impl Place {
             }
             next = folder.parent().filter(|parent| limits.allow(parent));
         }
-        let root = root.to_owned();
+        let control_dir = env.jit_dir.as_ref();
+        let control_dir = control_dir.map(|path| physical_or_plain(&start.join(path)));
+        let place = Self::folder(root);
+        Self {
+            control_dir: control_dir.unwrap_or(place.control_dir),
+            start,
+            ..place
+        }
+    }
+
+    /// A folder without git, as it is named: nothing is read, and it need not exist.
+    pub fn folder(root: &Path) -> Self {
         let local = root.join(".jit");
-        let control_dir = match &env.jit_dir {
-            Some(path) => physical_or_plain(&start.join(path)),
-            None => local.clone(),
-        };
         Self {
             common_dir: None,
             git_dir: None,
-            worktree_root: Some(root),
+            worktree_root: Some(root.to_owned()),
+            control_dir: local.clone(),
             local_jit: Some(local),
-            control_dir,
-            start,
+            start: root.to_owned(),
             shared: Shared::Umask,
             bare: false,
             head: Vec::new(),

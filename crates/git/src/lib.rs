@@ -28,5 +28,5 @@ pub mod snapshot;
 pub mod worktrees;
 
 pub use discover::{DiscoverError, GitEnv, Place};
-pub use run::{Git, GitError};
+pub use run::{Git, GitError, GitRunner, SystemGit};
 pub use worktrees::WorktreeEntry;

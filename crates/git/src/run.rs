@@ -77,9 +77,36 @@ impl GitError {
     }
 }
 
+/// Starts git for a [`Git`]. Tests answer in its place.
+///
+/// What must hold: an error means that git did not run. Every exit code is an answer.
+pub trait GitRunner: std::fmt::Debug + Send + Sync {
+    /// Runs the command to its end.
+    fn run(&self, git: &Git) -> std::io::Result<Output>;
+}
+
+/// Starts the git program of this machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemGit;
+
+impl GitRunner for SystemGit {
+    fn run(&self, git: &Git) -> std::io::Result<Output> {
+        let mut child = git.command().spawn()?;
+        let input = child.stdin.take().zip(git.stdin.as_deref());
+        std::thread::scope(|scope| {
+            if let Some((mut pipe, bytes)) = input {
+                // In its own thread, or both sides wait for a full pipe. Git need not read all of it.
+                scope.spawn(move || pipe.write_all(bytes));
+            }
+            child.wait_with_output()
+        })
+    }
+}
+
 /// Builds one git command.
 #[derive(Debug)]
 pub struct Git {
+    runner: Arc<dyn GitRunner>,
     dir: PathBuf,
     settings: Vec<OsString>,
     args: Vec<OsString>,
@@ -89,9 +116,15 @@ pub struct Git {
 }
 
 impl Git {
-    /// Git as if started in `dir`.
+    /// Git of this machine, as if started in `dir`.
     pub fn at(dir: impl AsRef<Path>) -> Self {
+        Self::by(Arc::new(SystemGit), dir)
+    }
+
+    /// Git as if started in `dir`, by this runner.
+    pub fn by(runner: Arc<dyn GitRunner>, dir: impl AsRef<Path>) -> Self {
         Self {
+            runner,
             dir: dir.as_ref().to_owned(),
             settings: Vec::new(),
             args: Vec::new(),
@@ -101,11 +134,31 @@ impl Git {
         }
     }
 
-    /// Git on this git folder, wherever its work tree may be.
+    /// Git of this machine on this git folder, wherever its work tree may be.
     pub fn in_git_dir(git_dir: impl AsRef<Path>) -> Self {
+        Self::in_git_dir_by(Arc::new(SystemGit), git_dir)
+    }
+
+    /// Git on this git folder, by this runner.
+    pub fn in_git_dir_by(runner: Arc<dyn GitRunner>, git_dir: impl AsRef<Path>) -> Self {
         let mut option = OsString::from("--git-dir=");
         option.push(git_dir.as_ref());
-        Self::at(git_dir).arg(option)
+        Self::by(runner, git_dir).arg(option)
+    }
+
+    /// The folder that git is started in.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The arguments after the settings.
+    pub fn arguments(&self) -> &[OsString] {
+        &self.args
+    }
+
+    /// The standard input, if the command has one.
+    pub fn input(&self) -> Option<&[u8]> {
+        self.stdin.as_deref()
     }
 
     #[must_use]
@@ -285,18 +338,9 @@ impl Git {
     }
 
     fn once(&self) -> Result<Output, GitError> {
-        let start = |source| GitError::Start {
+        self.runner.run(self).map_err(|source| GitError::Start {
             dir: self.dir.clone(),
             source,
-        };
-        let mut child = self.command().spawn().map_err(start)?;
-        let input = child.stdin.take().zip(self.stdin.as_deref());
-        std::thread::scope(|scope| {
-            if let Some((mut pipe, bytes)) = input {
-                // In its own thread, or both sides wait for a full pipe. Git need not read all of it.
-                scope.spawn(move || pipe.write_all(bytes));
-            }
-            child.wait_with_output().map_err(start)
         })
     }
 

@@ -125,7 +125,7 @@ fn failure(refusal: &Refusal) -> Value {
             told["holders"] = json!(locks);
         }
         Details::Candidates(names) => told["candidates"] = json!(names),
-        Details::None | Details::Facts(_) | Details::Counts(_) => {}
+        Details::None | Details::Facts(_) | Details::Counts(_) | Details::LockFileAppeared => {}
     }
     told
 }

@@ -42,6 +42,10 @@ impl Clock for SystemClock {
             ticks: boot_ns() / 1_000_000,
         })
     }
+
+    fn wall(&self) -> Wall {
+        Wall::from_ms(wall_ms())
+    }
 }
 
 /// Nanoseconds since the machine started, suspend included.

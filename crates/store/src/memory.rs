@@ -4,7 +4,6 @@
 //! as long as the process, there is one segment, and there are no files beside the log that could need repair.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,7 +16,6 @@ use jit_core::model::actor::Actor;
 use jit_core::model::refusal::{Code, Details, Refusal};
 use jit_core::model::time::Clock;
 use jit_core::model::time::Now;
-use jit_os::io_refusal;
 
 use crate::port::{
     Ask, Done, LockHolder, LogProblem, LogReport, LogStamp, Outcome, Recovered, Store, Upkeep, View,
@@ -230,7 +228,7 @@ impl Store for MemoryStore {
                 Decision::Already(reply) => Some(reply),
                 Decision::Done => {
                     let events = draft.events().to_vec();
-                    (ask.prepare)(&events).map_err(|e| io_refusal("write", Path::new("issues"), &e))?;
+                    (ask.prepare)(&events)?;
                     let lines = self.commit(draft, Some(&request))?;
                     let (table, _) = self.snapshot()?;
                     notices.extend((ask.publish)(&lines, &table));

@@ -17,7 +17,6 @@
 //! - Before [`Store::create`] every verb but `now`, `exists` and `create` is refused with `not_initialized`.
 
 use std::fmt::Debug;
-use std::io;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -94,8 +93,9 @@ pub struct Ask<'a> {
     /// Wait at most this long for other writers, then refuse with `busy`. Never longer than the store's own limit, which
     /// holds for `None`.
     pub wait: Option<Duration>,
-    /// Called under the store's lock with the events that are about to be appended. An error stops the append.
-    pub prepare: &'a mut dyn FnMut(&[Event]) -> io::Result<()>,
+    /// Called under the store's lock with the events that are about to be appended. A refusal stops the append, and is
+    /// the store's answer as it stands.
+    pub prepare: &'a mut dyn FnMut(&[Event]) -> Outcome<()>,
     /// Called after the append, still under the lock, to write files that follow from the log. The append stands even if
     /// it fails.
     pub publish: &'a mut Publish<'a>,

@@ -90,6 +90,13 @@ impl Clock for ManualClock {
     fn now(&self) -> io::Result<Now> {
         Self::now(self)
     }
+
+    fn wall(&self) -> Wall {
+        let mut times = self.times();
+        let step = times.step_ms;
+        times.pass(step);
+        Wall::from_ms(times.wall_ms)
+    }
 }
 
 impl Times {

@@ -14,7 +14,7 @@ use jit_core::log::event::{Event, IssueAction};
 use jit_core::log::state;
 use jit_core::model::actor::Actor;
 use jit_core::model::lease::Lease;
-use jit_core::model::refusal::Code;
+use jit_core::model::refusal::{Code, Details, Refusal};
 use jit_store::{Done, Outcome, Recovered, Store};
 
 use crate::ManualClock;
@@ -492,11 +492,15 @@ pub fn an_error_while_preparing_stops_the_append(make: Make<'_>) {
                     ..
                 }]
             ));
-            Err(std::io::Error::other("no room"))
+            Err(Box::new(
+                Refusal::new(Code::Io, "no room").details(Details::LockFileAppeared),
+            ))
         },
         publish: &mut |_, _| panic!("nothing was appended"),
     });
-    assert_eq!(code(refused), Code::Io);
+    let refused = refused.expect_err("refused");
+    assert_eq!((refused.code, &*refused.message), (Code::Io, "no room"));
+    assert_eq!(refused.details, Details::LockFileAppeared);
     assert_eq!(sequence(&*store), before);
     ask_as(&*store, &a(), &create("WI-2"), 2, "r").expect("the request was not used up");
 }

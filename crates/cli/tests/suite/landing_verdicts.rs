@@ -179,7 +179,12 @@ fn h1_verdicts_trees_and_paths_are_gits_own() {
         pairs.push((ours.clone(), theirs.clone()));
         expected.push(answer);
     }
-    let repo = Repo::new(&dir.join(".git"), &world.control()).expect("a repository");
+    let repo = Repo::new(
+        std::sync::Arc::new(jit_git::SystemGit),
+        &dir.join(".git"),
+        &world.control(),
+    )
+    .expect("a repository");
     let found = detect::merges(repo.git(), &base, &pairs).expect("merges");
     let tree_of = |commit: &String| -> String {
         let tree = world.git(&dir, ["rev-parse", &format!("{commit}^{{tree}}")]);

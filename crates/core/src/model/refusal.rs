@@ -195,6 +195,9 @@ pub enum Details {
     Facts(Vec<(&'static str, String)>),
     /// Name and number pairs; null where there is none.
     Counts(Vec<(&'static str, Option<u64>)>),
+    /// A program without jit created a lock file after the state was read. Import it and decide again. A signal inside
+    /// the program: it has no data to show.
+    LockFileAppeared,
 }
 
 impl Refusal {

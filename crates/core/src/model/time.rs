@@ -165,9 +165,13 @@ pub struct Now {
     pub ticks: u64,
 }
 
-/// Where `now` comes from. The store asks it, so that its own clock decides about deadlines.
+/// The source of the time. The store has one of its own, which decides about deadlines.
 pub trait Clock: fmt::Debug + Send + Sync {
+    /// The time of day together with the boot and its ticks, which deadlines are compared with.
     fn now(&self) -> io::Result<Now>;
+
+    /// The time of day alone. Unlike [`Clock::now`] it never fails.
+    fn wall(&self) -> Wall;
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ pub fn park_while_it_waits(cx: &Context, id: &UnitId, attempt: u32, until: Wall,
         return Ok(());
     };
     // The refusal is recorded even if the wait is over by now.
-    let soon = Wall::from_ms(jit_os::clock::wall_ms()).plus_secs(1);
+    let soon = cx.clock.wall().plus_secs(1);
     let command = Command::ParkAccount(Box::new(Hit {
         account,
         until: Some(until.max(soon)),

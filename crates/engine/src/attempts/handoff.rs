@@ -28,7 +28,7 @@ use jit_core::model::plan::{HandoffBy, Settings};
 use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::unit::{Facts, Failure, Handed, MergeStatus, Phase, Unit, UnitInput};
 use jit_core::model::workflow::WorkflowOutcome as Ended;
-use jit_git::{Git, GitError};
+use jit_git::GitError;
 use jit_os::{file, io_refusal};
 use jit_store::Outcome;
 
@@ -306,7 +306,7 @@ fn known_about(cx: &Context, unit: &Unit, to: String, note: Option<&str>) -> Out
         }
         None => {
             let branch = format!("refs/heads/{}", unit.branch);
-            let tip = Git::in_git_dir(common).verify(&branch).map_err(git)?;
+            let tip = cx.git_in(common).verify(&branch).map_err(git)?;
             let at = tip.as_deref().unwrap_or("nothing");
             facts.push(format!(
                 "not landed, {}: branch {} at {at}",
@@ -374,7 +374,8 @@ fn known_about(cx: &Context, unit: &Unit, to: String, note: Option<&str>) -> Out
 
 /// Returns the state before the unit's work, which ends in that commit.
 pub(crate) fn without_it(cx: &Context, unit: &Unit, commit: &str) -> Outcome<String> {
-    let about = Git::in_git_dir(crate::units::service::common(cx)?)
+    let about = cx
+        .git_in(crate::units::service::common(cx)?)
         .args(["log", "-1", "--format=%P%n%B", commit])
         .run()
         .map_err(git)?;
@@ -392,7 +393,8 @@ pub(crate) fn without_it(cx: &Context, unit: &Unit, commit: &str) -> Outcome<Str
 fn lines_changed(cx: &Context, unit: &Unit, commit: &str) -> Outcome<Vec<Changed>> {
     let common = crate::units::service::common(cx)?;
     let from = without_it(cx, unit, commit)?;
-    let listed = Git::in_git_dir(common)
+    let listed = cx
+        .git_in(common)
         .args([
             "diff-tree",
             "-r",
@@ -425,18 +427,13 @@ fn artifacts_of(cx: &Context, unit: &Unit, commit: Option<&str>) -> Vec<Artifact
         let name = commit.map(|commit| format!("{commit}:{}", wanted.path));
         let size = name
             .as_deref()
-            .and_then(|name| Git::in_git_dir(common).args(["cat-file", "-s", name]).run().ok());
+            .and_then(|name| cx.git_in(common).args(["cat-file", "-s", name]).run().ok());
         let bytes: Option<u64> = size.and_then(|size| String::from_utf8_lossy(&size).trim().parse().ok());
         let small = bytes.is_some_and(|bytes| bytes <= LONGEST_ARTIFACT);
         let text = name
             .as_deref()
             .filter(|_| small)
-            .and_then(|name| {
-                Git::in_git_dir(common)
-                    .args(["cat-file", "blob", name])
-                    .run()
-                    .ok()
-            })
+            .and_then(|name| cx.git_in(common).args(["cat-file", "blob", name]).run().ok())
             .and_then(|bytes| String::from_utf8(bytes).ok())
             .filter(|text| !text.contains('\0'));
         Artifact {

@@ -241,7 +241,8 @@ fn missing(cx: &Context, unit: &Unit, job: &Job) -> Outcome<Option<Failure>> {
     }
     let git = |e| refuse(Code::Io, e);
     let branch = format!("refs/heads/{}", unit.branch);
-    let Some(tip) = Git::in_git_dir(crate::units::service::common(cx)?)
+    let Some(tip) = cx
+        .git_in(crate::units::service::common(cx)?)
         .verify(&branch)
         .map_err(git)?
     else {
@@ -257,7 +258,8 @@ fn missing(cx: &Context, unit: &Unit, job: &Job) -> Outcome<Option<Failure>> {
         )));
     }
     let range = format!("{}..{tip}", unit.base);
-    let commits = Git::at(dir)
+    let commits = cx
+        .git_at(dir)
         .args(["rev-list", "--count", &range])
         .line()
         .map_err(git)?;

@@ -56,10 +56,7 @@ pub(crate) fn acquire(cx: &Context, command: &Command, wait: Option<Duration>) -
             return Err(refused);
         };
         let expiry = match &refused.details {
-            Details::Lease(lease) => {
-                let ticks = jit_os::clock::boot_ns() / 1_000_000;
-                Duration::from_millis(lease.deadline.saturating_sub(ticks) + 1)
-            }
+            Details::Lease(lease) => Duration::from_millis(lease.remaining_ms(&cx.store.now()?) + 1),
             Details::Counts(counts) => counts
                 .iter()
                 .find_map(|(name, secs)| (*name == "retry_after_secs").then_some(*secs)?)

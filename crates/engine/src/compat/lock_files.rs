@@ -22,7 +22,7 @@ use jit_core::model::actor::Actor;
 use jit_core::model::ids::{AgentId, IssueId, LeaseId};
 use jit_core::model::issue::{ACTIVITY, Issue};
 use jit_core::model::lease::{Lease, Resource, is_from_file};
-use jit_core::model::refusal::Code;
+use jit_core::model::refusal::{Code, Details};
 use jit_os::io_refusal;
 use jit_store::{Outcome, ReadTable, View};
 
@@ -31,9 +31,6 @@ use crate::compat::lock_file_format::Found;
 use crate::context::Context;
 use crate::refusals::{refuse, stopped};
 use crate::write_path::WriteOptions;
-
-/// The error that stops an append because a lock file appeared at the last moment.
-pub(crate) const LOCK_APPEARED: &str = "a lock file appeared";
 
 /// Differences between the lock files and the log.
 #[derive(Debug, Default)]
@@ -238,9 +235,10 @@ pub(crate) fn make_lock_files_again(cx: &Context) -> Outcome<Vec<String>> {
 }
 
 /// Before an append: creates the lock files of activities that are about to be acquired, by the protocol that others
-/// follow.
-pub(crate) fn take_lock_files(cx: &Context, events: &[Event]) -> io::Result<()> {
+/// follow. Refused with [`Details::LockFileAppeared`] if another program was faster.
+pub(crate) fn take_lock_files(cx: &Context, events: &[Event]) -> Outcome<()> {
     let control = &cx.place.control_dir;
+    let trouble = |e: io::Error| io_refusal("write", &control.join("issues"), &e);
     for pair in events.windows(2) {
         let [
             Event::Acquired { lease, .. },
@@ -256,13 +254,15 @@ pub(crate) fn take_lock_files(cx: &Context, events: &[Event]) -> io::Result<()> 
         if is_from_file(lease) {
             continue;
         }
-        while !activities::take(control, id, lease)? {
-            match activities::read(control, id)? {
-                Some(Found::Theirs(file)) if file.expires.ms() > jit_os::clock::wall_ms() => {
-                    return Err(io::Error::other(LOCK_APPEARED));
+        while !activities::take(control, id, lease).map_err(trouble)? {
+            match activities::read(control, id).map_err(trouble)? {
+                Some(Found::Theirs(file)) if file.expires > cx.clock.wall() => {
+                    let mut refusal = trouble(io::Error::other("a lock file appeared"));
+                    refusal.details = Details::LockFileAppeared;
+                    return Err(refusal);
                 }
                 // A leftover: an older lease of jit, an expired file, or a malformed one.
-                _ => activities::remove(control, id)?,
+                _ => activities::remove(control, id).map_err(trouble)?,
             }
         }
     }
@@ -340,7 +340,7 @@ fn mirror(cx: &Context, id: &IssueId, lines: &[Stamped], table: &dyn Table) -> i
     let is_over = match activities::read(control, id)? {
         None => false,
         Some(Found::Ours(_)) => true,
-        Some(Found::Theirs(file)) => is_activity && file.expires.ms() <= jit_os::clock::wall_ms(),
+        Some(Found::Theirs(file)) => is_activity && file.expires <= cx.clock.wall(),
         Some(Found::Malformed(_)) => is_activity,
     };
     if is_over {

@@ -21,9 +21,9 @@ pub trait Followers: Debug + Send + Sync {
     /// Adds to a view the lock files that are not in the log yet. Writes nothing.
     fn foresee(&self, cx: &Context, view: View) -> Outcome<View>;
 
-    /// Before an append, under the store's lock: makes the files durable that the events refer to. An error stops the
-    /// append.
-    fn prepare(&self, cx: &Context, events: &[Event], texts: &[Vec<u8>]) -> io::Result<()>;
+    /// Before an append, under the store's lock: makes the files durable that the events refer to. A refusal stops
+    /// the append.
+    fn prepare(&self, cx: &Context, events: &[Event], texts: &[Vec<u8>]) -> Outcome<()>;
 
     /// After an append, under the store's lock: updates the files. Returns warnings about files that it could not
     /// write. `known` are texts to remember for issues that the append changed. `project`: write issue files into
@@ -36,6 +36,9 @@ pub trait Followers: Debug + Send + Sync {
         known: &[(IssueId, Vec<u8>)],
         project: bool,
     ) -> Vec<String>;
+
+    /// After heartbeats without an append, under the store's lock: updates the files that show them.
+    fn heartbeats_changed(&self, cx: &Context, view: &View) -> io::Result<()>;
 
     /// Whether this checkout is as its owner left it: no landing is being tried or half done in it. Waits for a
     /// landing that is about to end, at most `wait`.

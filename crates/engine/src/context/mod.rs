@@ -19,15 +19,15 @@ use jit_core::model::ids::RequestId;
 use jit_core::model::policy::Policy;
 use jit_core::model::refusal::{Code, Refusal};
 use jit_git::config::Shared;
-use jit_git::{GitEnv, Place};
+use jit_git::{Git, GitEnv, Place};
 use jit_os::{file, io_refusal};
-use jit_store::{Outcome, Store};
+use jit_store::Outcome;
 
 use crate::api::{Answer, Reply};
 use crate::config::{Config, ConfigError, Origin, Sources};
 use crate::identity::{self as agent, AgentEnv, Whoami, process_binding as bound};
+use crate::ports::{Clock, GitRunner, Heartbeats, Store, TargetLocks, Texts};
 use crate::refusals::refuse;
-use crate::replica::Replica;
 
 /// Options that apply to every command.
 #[derive(Debug, Clone, Default)]
@@ -58,13 +58,30 @@ pub struct Context {
     pub actor: Actor,
     pub branch: Option<String>,
     pub store: Arc<dyn Store>,
-    pub(crate) replica: Replica,
+    /// The clock of this machine. Deadlines of the log are compared with the store's own, [`Store::now`].
+    pub clock: Arc<dyn Clock>,
+    pub(crate) texts: Arc<dyn Texts>,
+    pub(crate) heartbeats: Arc<dyn Heartbeats>,
+    pub(crate) target_locks: Arc<dyn TargetLocks>,
+    pub(crate) git: Arc<dyn GitRunner>,
     /// Files beside the log that take part in every write.
     pub(crate) followers: &'static dyn Followers,
     pub(crate) request: Option<RequestId>,
     pub(crate) policy: Policy,
     /// Warnings found while opening.
     pub(crate) warnings: Vec<String>,
+}
+
+impl Context {
+    /// Git as if started in `dir`.
+    pub(crate) fn git_at(&self, dir: impl AsRef<Path>) -> Git {
+        Git::by(self.git.clone(), dir)
+    }
+
+    /// Git on this git folder, wherever its work tree may be.
+    pub(crate) fn git_in(&self, git_dir: impl AsRef<Path>) -> Git {
+        Git::in_git_dir_by(self.git.clone(), git_dir)
+    }
 }
 
 pub fn not_initialized(place: &Place) -> Box<Refusal> {

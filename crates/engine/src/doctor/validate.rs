@@ -22,7 +22,6 @@ use jit_core::model::issue::{Issue, IssueState};
 use jit_core::model::refusal::{Code, Details, Refusal};
 use jit_core::model::time::Wall;
 use jit_core::query::graph::{Graph, GraphNode, cycles};
-use jit_git::Git;
 use jit_os::{file, io_refusal};
 use jit_store::Outcome;
 
@@ -184,9 +183,9 @@ pub fn sweep_left_overs(cx: &Context) -> Outcome<Option<String>> {
     let issues: Vec<PathBuf> = issues.filter(is_untidy).collect();
     let mut swept = 0;
     // Issues are written under the lock of the log, other files under the lock of their folder.
-    if !issues.is_empty() || cx.replica.has_left_overs() {
+    if !issues.is_empty() || cx.texts.has_left_overs() {
         let still = cx.store.hold_still(&cx.actor)?;
-        swept += cx.replica.sweep_texts();
+        swept += cx.texts.sweep();
         swept += issues.iter().map(|folder| file::sweep(folder)).sum::<usize>();
         drop(still);
     }
@@ -251,7 +250,8 @@ fn audit_unmerged(cx: &Context, local: &Path, audit: &mut Audit) {
     let Some(root) = cx.place.worktree_root.as_deref() else {
         return;
     };
-    let listed = Git::at(root)
+    let listed = cx
+        .git_at(root)
         .args(["ls-files", "-u", "-z", "--full-name", "--"])
         .arg(local)
         .run();
@@ -491,7 +491,7 @@ fn behind<'a>(
     let mut behind = Vec::new();
     for issue in issues {
         let id = &issue.id;
-        match cx.replica.files(table, issue) {
+        match cx.texts.files(table, issue) {
             Ok(files) => {
                 let told = files.iter().any(|(name, _)| *name == DESCRIPTION);
                 let deleted = state::sheet(table, id).is_ok_and(|sheet| sheet.deleted);
@@ -502,20 +502,20 @@ fn behind<'a>(
                         help: format!(
                             "jit issue show {id} in a worktree that has its {DESCRIPTION}, or: jit issue update {id} --description <text>"
                         ),
-                        file: Some(cx.replica.folder(id).join(DESCRIPTION)),
+                        file: Some(cx.texts.folder(id).join(DESCRIPTION)),
                         line: 0,
                     });
                     behind.push(id.clone());
-                } else if !cx.replica.holds(id, &files) {
+                } else if !cx.texts.holds(id, &files) {
                     behind.push(id.clone());
                 }
             }
             Err(e) => {
                 findings.push(Finding {
                     check: "replica",
-                    message: format!("{}: {e}", cx.replica.folder(id).display()),
+                    message: format!("{}: {e}", cx.texts.folder(id).display()),
                     help: "mend what the message names".into(),
-                    file: Some(cx.replica.folder(id)),
+                    file: Some(cx.texts.folder(id)),
                     line: 0,
                 });
                 behind.push(id.clone());
@@ -542,16 +542,16 @@ fn mend_replica(cx: &Context, ids: &[IssueId]) -> Outcome<(Vec<IssueId>, Vec<Fin
             continue;
         }
         let done = cx
-            .replica
+            .texts
             .files(&*view.table, &issue)
-            .and_then(|files| cx.replica.refresh(id, &files));
+            .and_then(|files| cx.texts.refresh(id, &files));
         match done {
             Ok(()) => mended.push(id.clone()),
             Err(e) => findings.push(Finding {
                 check: "replica",
-                message: format!("{} cannot be written: {e}", cx.replica.folder(id).display()),
+                message: format!("{} cannot be written: {e}", cx.texts.folder(id).display()),
                 help: "mend what the message names".into(),
-                file: Some(cx.replica.folder(id)),
+                file: Some(cx.texts.folder(id)),
                 line: 0,
             }),
         }

@@ -29,7 +29,7 @@ use jit_core::model::scope::LockScope;
 use jit_core::model::session::Session;
 use jit_core::query::session_and_lock_views::{self, LockView};
 use jit_os::watch::Watch;
-use jit_os::{clock, file, random};
+use jit_os::{file, random};
 use jit_store::{Done, Outcome, View};
 
 use crate::api::file_locks::LockCheck;
@@ -244,7 +244,7 @@ fn take_place(cx: &Context) -> Outcome<Place> {
     let folder = cx.place.control_dir.join(WAITING);
     let make = || -> io::Result<Place> {
         file::make_dir_like_parent(&folder)?;
-        let ticket = TicketId::generate(clock::wall_ms(), random::u128()?);
+        let ticket = TicketId::generate(cx.clock.wall().ms(), random::u128()?);
         let path = folder.join(format!("{ticket}.lock"));
         let held = file::create_like_parent(&path)?;
         held.try_lock().map_err(io::Error::other)?;

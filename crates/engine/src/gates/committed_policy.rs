@@ -203,7 +203,7 @@ pub(crate) fn content(cx: &Context, blob: &str) -> Outcome<Vec<u8>> {
 
 /// Runs git in this worktree's own git folder, for its HEAD.
 fn own_git(cx: &Context) -> Git {
-    Git::in_git_dir(cx.place.git_dir.as_deref().unwrap_or(&cx.place.start))
+    cx.git_in(cx.place.git_dir.as_deref().unwrap_or(&cx.place.start))
 }
 
 fn failed(error: GitError) -> Box<jit_core::model::refusal::Refusal> {

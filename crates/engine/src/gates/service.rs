@@ -22,9 +22,7 @@ use jit_core::model::ids::{AgentId, IssueId, IssuePrefix, RequestId};
 use jit_core::model::issue::{GateResult as Judged, Issue, IssueState, MAX_COMMENT, text_digest};
 use jit_core::model::policy::Policy;
 use jit_core::model::refusal::{Code, Details, Refusal};
-use jit_core::model::time::Wall;
 use jit_git::snapshot::content_tree;
-use jit_os::clock;
 use jit_os::shell::shell_word;
 use jit_store::{Outcome, View};
 
@@ -339,7 +337,7 @@ pub(crate) fn run_gates(cx: &Context, text: &IssuePrefix, named: Option<&str>) -
                     Err(bad) => format!("{bad}; jit gate rm {} {}", issue.id, shell_word(name)),
                 },
                 cx.actor.agent_id.clone(),
-                Wall::from_ms(clock::wall_ms()),
+                cx.clock.wall(),
             ),
         };
         gates.push(Judgement {

@@ -33,8 +33,8 @@ use crate::api::setup::SetupReply;
 use crate::context::{Context, Options};
 use crate::gates::export::{GateExport, GateFile};
 use crate::init::{self as setup, ATTRIBUTES, CONFIG, FORMER_ATTRIBUTES, MERGE_DRIVER};
+use crate::ports::Files;
 use crate::refusals::refuse;
-use crate::replica::Files;
 use crate::worktree_identity::identity::Need;
 use crate::worktree_identity::remove_excluded;
 
@@ -501,8 +501,8 @@ fn is_exported(
             known => known,
         };
         let Some(issue) = known else { return Ok(false) };
-        let files = cx.replica.files(table, &issue);
-        let files = files.map_err(|e| io_refusal("read", &cx.replica.folder(id), &e))?;
+        let files = cx.texts.files(table, &issue);
+        let files = files.map_err(|e| io_refusal("read", &cx.texts.folder(id), &e))?;
         *last = Some((id.clone(), files));
     }
     let files = last.as_ref().map_or(&[][..], |(_, files)| files);
@@ -538,7 +538,7 @@ fn leave_folder(cx: &Context, table: &dyn Table, done: &mut Removal) -> Outcome<
     if fs::read(&config).is_ok_and(|content| content == CONFIG.as_bytes()) {
         done.remove_file(&config);
     }
-    cx.replica.sweep_texts();
+    cx.texts.sweep();
     let root = local.parent().unwrap_or(local);
     for name in IN_TREES {
         leave_below(cx, table, root, &Path::new(".jit").join(name), done)?;

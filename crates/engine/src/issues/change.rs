@@ -171,9 +171,9 @@ pub(crate) fn whole(cx: &Context, view: &View, issue: Issue) -> Outcome<(IssueVi
     let description = match &digest {
         None => None,
         Some(digest) => cx
-            .replica
-            .text(&id, digest)
-            .map_err(|e| io_refusal("read", &cx.replica.folder(&id), &e))?,
+            .texts
+            .read(&id, digest)
+            .map_err(|e| io_refusal("read", &cx.texts.folder(&id), &e))?,
     };
     let lost = (digest.is_some() && description.is_none()).then(|| {
         format!("the description of {id} is missing from the control plane; it may be in .jit/issues/{id} of a worktree or in git")
@@ -218,7 +218,7 @@ pub(crate) fn search(cx: &Context, text: &str, limit: Option<usize>) -> Outcome<
             issue
                 .text
                 .as_ref()
-                .and_then(|digest| cx.replica.text(&issue.id, digest).ok().flatten())
+                .and_then(|digest| cx.texts.read(&issue.id, digest).ok().flatten())
                 .is_some_and(|text| has(&String::from_utf8_lossy(&text)))
         };
         if in_fields || in_text() {

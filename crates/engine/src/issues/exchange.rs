@@ -184,8 +184,8 @@ pub(crate) fn exported(cx: &Context, view: &View) -> Outcome<(usize, String, Vec
         let text = match &issue.text {
             None => None,
             Some(digest) => {
-                let found = cx.replica.text(&issue.id, digest);
-                let found = found.map_err(|e| io_refusal("read", &cx.replica.folder(&issue.id), &e))?;
+                let found = cx.texts.read(&issue.id, digest);
+                let found = found.map_err(|e| io_refusal("read", &cx.texts.folder(&issue.id), &e))?;
                 if found.is_none() {
                     lost.push(format!(
                         "the description of {} is missing from the control plane and was not exported",

@@ -14,7 +14,6 @@ use jit_core::log::state;
 use jit_core::model::ids::IssueId;
 use jit_core::model::issue::text_digest;
 use jit_core::model::refusal::Code;
-use jit_git::Git;
 use jit_os::file;
 use jit_store::Outcome;
 
@@ -74,7 +73,7 @@ fn know_what_was_removed(cx: &Context, id: &IssueId) -> Outcome<Option<String>> 
         return Ok(None);
     };
     let sheet = state::sheet(&*view.table, id).map_err(unreadable)?;
-    let git = || Git::at(&issues);
+    let git = || cx.git_at(&issues);
     let files = [DESCRIPTION, LABELS, DEPS, COMMENTS];
     let commit = git()
         .args([

@@ -121,7 +121,8 @@ pub fn note(
     (old, new): (&str, &str),
     aside: Vec<(PathBuf, PathBuf)>,
 ) -> Outcome<Note> {
-    let git_dir = Git::at(root)
+    let git_dir = repo
+        .git_at(root)
         .args(["rev-parse", "--absolute-git-dir"])
         .line()
         .map_err(failed)?;
@@ -196,7 +197,7 @@ pub fn settle(repo: &Repo, branch: &str) -> Outcome<()> {
 /// Returns whether the branch and the checked-out commit are as they were before the fast-forward.
 fn is_as_before(repo: &Repo, branch: &str, note: &Note) -> Outcome<bool> {
     // The user may have switched to another branch while git was stopped. Only the commit counts.
-    let head = Git::at(&note.root).verify("HEAD^{commit}").map_err(failed)?;
+    let head = repo.git_at(&note.root).verify("HEAD^{commit}").map_err(failed)?;
     Ok(head.as_deref() == Some(&note.old) && repo.tip(branch)?.as_deref() == Some(&note.old))
 }
 

@@ -14,9 +14,7 @@ use jit_core::log::state;
 use jit_core::model::ids::IssueId;
 use jit_core::model::issue::{Issue, IssueState};
 use jit_core::model::refusal::Code;
-use jit_core::model::time::Wall;
 use jit_core::query::ready_queue;
-use jit_os::clock;
 use jit_store::Outcome;
 
 use crate::landing::service::{LandingUnit, Run};
@@ -51,7 +49,7 @@ pub(crate) fn closing(run: &Run<'_>, work: &LandingUnit, tree: &str) -> Outcome<
     let known = sheet.stamp(issue, "state");
     let (closed, at) = match issue.state.is_closed() {
         true => (issue.state, known),
-        false => (IssueState::Done, Wall::from_ms(clock::wall_ms()).max(known)),
+        false => (IssueState::Done, run.cx.clock.wall().max(known)),
     };
     found.issue.state = closed;
     found.edited.push("state");

@@ -189,7 +189,8 @@ fn forward(
     why: &str,
 ) -> Outcome<(Option<i32>, String)> {
     let hooks = guard(repo)?;
-    let (code, _, said) = Git::at(root)
+    let (code, _, said) = repo
+        .git_at(root)
         .holding(repo.turn())
         .setting("core.hooksPath", hooks)
         .env("JIT_LANDING_FROM", old)
@@ -352,7 +353,8 @@ pub fn require_movable(repo: &Repo, branch: &str, new: &str, is_ours: IsOurs<'_>
         Some(Use::CheckedOut(root)) => {
             require_no_lock(repo, branch, &root, new)?;
             half_way::settle(repo, branch)?;
-            let git_dir = Git::at(&root)
+            let git_dir = repo
+                .git_at(&root)
                 .args(["rev-parse", "--absolute-git-dir"])
                 .line()
                 .map_err(failed)?;

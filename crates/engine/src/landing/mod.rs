@@ -52,7 +52,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jit_core::model::refusal::{Code, Refusal};
-use jit_git::Git;
+use jit_git::{Git, GitRunner};
 use jit_os::file;
 use jit_store::Outcome;
 
@@ -61,6 +61,7 @@ use crate::refusals::failed;
 /// The repository, as the landing code uses it.
 #[derive(Debug, Clone)]
 pub struct Repo {
+    runner: Arc<dyn GitRunner>,
     pub common: PathBuf,
     pub control: PathBuf,
     scratch: PathBuf,
@@ -69,10 +70,11 @@ pub struct Repo {
 }
 
 impl Repo {
-    pub fn new(common: &Path, control: &Path) -> io::Result<Self> {
+    pub fn new(runner: Arc<dyn GitRunner>, common: &Path, control: &Path) -> io::Result<Self> {
         let scratch = control.join("scratch");
         file::make_dir_like_parent(&scratch)?;
         Ok(Self {
+            runner,
             common: common.to_owned(),
             control: control.to_owned(),
             scratch,
@@ -81,8 +83,9 @@ impl Repo {
     }
 
     /// The repository for read-only use: creates no folder, and runs git in the repository itself.
-    pub fn to_look_at(common: &Path, control: &Path) -> Self {
+    pub fn to_look_at(runner: Arc<dyn GitRunner>, common: &Path, control: &Path) -> Self {
         Self {
+            runner,
             common: common.to_owned(),
             control: control.to_owned(),
             scratch: common.to_owned(),
@@ -105,11 +108,17 @@ impl Repo {
         &self.scratch
     }
 
+    /// Git as if started in `dir`, with its hooks and without the landing lock.
+    pub fn git_at(&self, dir: impl AsRef<Path>) -> Git {
+        Git::by(self.runner.clone(), dir)
+    }
+
     /// Git on this repository, outside every checkout.
     pub fn git(&self) -> Git {
         let mut option = OsString::from("--git-dir=");
         option.push(&self.common);
-        let git = Git::at(&self.scratch)
+        let git = self
+            .git_at(&self.scratch)
             .arg(option)
             .without_hooks()
             .holding(self.turn());
@@ -122,7 +131,7 @@ impl Repo {
 
     /// Git in a worktree, as its owner would run it there, but without hooks.
     pub fn in_worktree(&self, root: &Path) -> Git {
-        let git = Git::at(root).without_hooks().holding(self.turn());
+        let git = self.git_at(root).without_hooks().holding(self.turn());
         match path_with_jit() {
             Some(path) => git.env("PATH", path),
             None => git,

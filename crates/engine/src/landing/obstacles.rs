@@ -221,7 +221,7 @@ pub fn lock(root: &Path) -> Option<PathBuf> {
 /// The existing lock files of a git process that fast-forwards a checkout; the branch lock comes first.
 pub fn locks(repo: &Repo, branch: &str, root: &Path) -> Vec<PathBuf> {
     let mut all = vec![repo.common.join(format!("refs/heads/{branch}.lock"))];
-    if let Ok(git_dir) = Git::at(root).args(["rev-parse", "--absolute-git-dir"]).line() {
+    if let Ok(git_dir) = repo.git_at(root).args(["rev-parse", "--absolute-git-dir"]).line() {
         let names = ["index.lock", "HEAD.lock", "ORIG_HEAD.lock"];
         all.extend(names.map(|name| Path::new(&git_dir).join(name)));
     }

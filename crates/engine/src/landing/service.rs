@@ -19,7 +19,6 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -35,10 +34,9 @@ use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::unit::{Facts, Failure, MANUAL, Phase, Unit, UnitInput};
 use jit_git::branches::default_branch;
 use jit_git::snapshot::sweep;
+use jit_os::io_refusal;
 use jit_os::shell::shell_word;
-use jit_os::{clock, io_refusal};
 use jit_store::Outcome;
-use jit_store::disk::{Disk as _, LockGuard, RealDisk};
 
 use crate::api::landing::Landing;
 use crate::api::landing::{MergeAsk, MergeMode, MergeReport, SettledPath, UnitReport, Verdict};
@@ -47,12 +45,12 @@ use crate::config::Merging;
 use crate::context::Context;
 use crate::crash_point::step;
 use crate::gates::Registry;
-use crate::git_locks::holders;
 use crate::landing::candidate::{Coming, Step, UNIT};
 use crate::landing::land::{landed_as, tells_of};
 use crate::landing::radar::{Live, Touched};
 use crate::landing::tested::{TRIAL, digest, discard_trials, trial_target};
 use crate::landing::{Repo, checkout_recovery as half_way};
+use crate::ports::TargetLock;
 use crate::refusals::failed;
 use crate::refusals::refuse;
 use crate::units::service::find_unit;
@@ -169,7 +167,8 @@ pub(crate) fn landing_repo(cx: &Context) -> Outcome<Repo> {
     let Some(common) = &cx.place.common_dir else {
         return Err(refuse(Code::Invalid, "without git there is nothing to merge"));
     };
-    Repo::new(common, &cx.place.control_dir).map_err(|e| io_refusal("use", &cx.place.control_dir, &e))
+    Repo::new(cx.git.clone(), common, &cx.place.control_dir)
+        .map_err(|e| io_refusal("use", &cx.place.control_dir, &e))
 }
 
 pub(crate) fn merge_units(cx: &Context, ask: &MergeAsk) -> Outcome<Answer> {
@@ -335,37 +334,28 @@ pub(crate) fn usual_target(cx: &Context, repo: &Repo) -> Outcome<String> {
 
 /// Waits for the landing lock of this target.
 fn lock_target_for_landing(cx: &Context, target: &str) -> Outcome<TargetLock> {
-    let control = &cx.place.control_dir;
-    let disk = RealDisk::open(control).map_err(|e| io_refusal("open", control, &e))?;
-    let name = landing_lock(&digest(target));
-    disk.make_dir("locks")
-        .map_err(|e| io_refusal("use", &control.join("locks"), &e))?;
-    let wait = cx.config.merging().wait;
-    disk.lock(&name, wait)
-        .map(TargetLock)
-        .map_err(|e| match e.kind() {
-            std::io::ErrorKind::TimedOut => Box::new(
-                Refusal::new(
-                    Code::Busy,
-                    format!(
-                        "somebody else has been landing on {target} for {}s{}",
-                        wait.as_secs(),
-                        shown_holders(&control.join(&name))
-                    ),
-                )
-                .help(format!(
-                    "jit config set merge.wait_secs {}",
-                    wait.as_secs().saturating_mul(2).clamp(60, 86_400)
-                )),
-            ),
-            _ => io_refusal("lock", &control.join(&name), &e),
-        })
+    let (key, wait) = (digest(target), cx.config.merging().wait);
+    cx.target_locks.lock(&key, wait)?.ok_or_else(|| {
+        let holders = match cx.target_locks.holders(&key).as_slice() {
+            [] => String::new(),
+            all => format!("; its lock is held by process {}", all.join(", ")),
+        };
+        let message = format!(
+            "somebody else has been landing on {target} for {}s{holders}",
+            wait.as_secs()
+        );
+        Box::new(Refusal::new(Code::Busy, message).help(format!(
+            "jit config set merge.wait_secs {}",
+            wait.as_secs().saturating_mul(2).clamp(60, 86_400)
+        )))
+    })
 }
 
 /// Returns whether a landing on this target is running.
 pub(crate) fn is_landing(cx: &Context, target: &str) -> bool {
-    let disk = RealDisk::open(&cx.place.control_dir);
-    disk.is_ok_and(|disk| disk.lock(&landing_lock(&digest(target)), Duration::ZERO).is_err())
+    let lock = cx.target_locks.lock(&digest(target), Duration::ZERO);
+    // Without an answer, assume that somebody is landing.
+    !matches!(lock, Ok(Some(_)))
 }
 
 /// Returns whether this tree is in a stable state: neither a trial worktree of a landing, nor the checkout of a target
@@ -384,10 +374,10 @@ pub(crate) fn is_settled(cx: &Context, wait: Duration) -> bool {
     if !half_way::is_noted(control, branch) {
         return true;
     }
-    let (Ok(disk), Ok(repo)) = (RealDisk::open(control), landing_repo(cx)) else {
+    let Ok(repo) = landing_repo(cx) else {
         return false;
     };
-    let Ok(_turn) = disk.lock(&landing_lock(&digest(branch)), wait) else {
+    let Ok(Some(_target_lock)) = cx.target_locks.lock(&digest(branch), wait) else {
         return false;
     };
     let _ = half_way::settle(&repo, branch);
@@ -395,26 +385,14 @@ pub(crate) fn is_settled(cx: &Context, wait: Duration) -> bool {
 }
 
 /// Acquires all landing locks. `None` if a landing is running: its lock does not show which unit it lands.
-fn no_landings(cx: &Context, target: &str) -> Outcome<Option<Vec<Box<dyn LockGuard>>>> {
-    let control = &cx.place.control_dir;
-    let disk = RealDisk::open(control).map_err(|e| io_refusal("open", control, &e))?;
-    let folder = control.join("locks");
-    disk.make_dir("locks")
-        .map_err(|e| io_refusal("use", &folder, &e))?;
-    let mut names = BTreeSet::from([landing_lock(&digest(target))]);
-    for entry in fs::read_dir(&folder).map_err(|e| io_refusal("read", &folder, &e))? {
-        let entry = entry.map_err(|e| io_refusal("read", &folder, &e))?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with("land-") {
-            names.insert(format!("locks/{name}"));
-        }
-    }
-    let mut locks = Vec::with_capacity(names.len());
-    for name in names {
-        match disk.lock(&name, Duration::ZERO) {
-            Ok(lock) => locks.push(lock),
-            Err(e) if e.kind() == std::io::ErrorKind::TimedOut => return Ok(None),
-            Err(e) => return Err(io_refusal("lock", &control.join(&name), &e)),
+fn no_landings(cx: &Context, target: &str) -> Outcome<Option<Vec<TargetLock>>> {
+    let mut keys: BTreeSet<String> = cx.target_locks.known()?.into_iter().collect();
+    keys.insert(digest(target));
+    let mut locks = Vec::with_capacity(keys.len());
+    for key in keys {
+        match cx.target_locks.lock(&key, Duration::ZERO)? {
+            Some(lock) => locks.push(lock),
+            None => return Ok(None),
         }
     }
     Ok(Some(locks))
@@ -533,15 +511,12 @@ pub(crate) fn end_landing(cx: &Context, unit: Unit) -> Outcome<Unit> {
 /// lock.
 pub(crate) fn sweep_scratch(cx: &Context, repo: &Repo) {
     sweep(repo.scratch());
-    let Ok(disk) = RealDisk::open(&cx.place.control_dir) else {
-        return;
-    };
     for entry in fs::read_dir(repo.scratch()).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let Some(target) = trial_target(&name) else {
             continue;
         };
-        if let Ok(target_lock) = disk.lock(&landing_lock(target), Duration::ZERO).map(TargetLock) {
+        if let Ok(Some(target_lock)) = cx.target_locks.lock(target, Duration::ZERO) {
             discard_trials(&repo.clone().holding(target_lock.shared()), target);
         }
     }
@@ -598,37 +573,6 @@ pub(crate) fn sent_before(unit: &Unit) -> Option<String> {
         unit.target,
         shell_word(&unit.target)
     ))
-}
-
-/// The landing lock. A git process that is started meanwhile inherits it, and keeps it if this process is killed.
-/// Dropping this releases the lock, even if another process still has it.
-pub(crate) struct TargetLock(Box<dyn LockGuard>);
-
-impl TargetLock {
-    fn shared(&self) -> Option<fs::File> {
-        self.0.shared()
-    }
-}
-
-impl Drop for TargetLock {
-    fn drop(&mut self) {
-        let _ = self.0.release();
-    }
-}
-
-/// The processes that hold a lock, for a message; empty if they cannot be found.
-fn shown_holders(lock: &Path) -> String {
-    let all = holders(&[lock.to_owned()]).unwrap_or_default();
-    let all: Vec<String> = all.iter().map(ToString::to_string).collect();
-    match all.as_slice() {
-        [] => String::new(),
-        all => format!("; its lock is held by process {}", all.join(", ")),
-    }
-}
-
-/// The name of the lock file for landings on a target, given by its digest.
-fn landing_lock(target: &str) -> String {
-    format!("locks/land-{target}.lock")
 }
 
 /// Returns whether a unit in this state can land at all.
@@ -710,7 +654,7 @@ impl<'a> Run<'a> {
             let rules = self.rules_that_hold(&self.repo.require_tip(&self.target)?)?;
             let places = self.places(&left)?;
             overlap.get_or_insert_with(|| order::overlaps(&places));
-            let names = order::order(&places, clock::wall_ms());
+            let names = order::order(&places, self.cx.clock.wall().ms());
             let clean = |id: &String| places.iter().any(|one| one.id == *id && one.conflicts == 0);
             // Only units that need checks and merge cleanly are tested together.
             let tried = !rules.merging.validate.is_empty() || left.iter().any(|work| work.issue.is_some());

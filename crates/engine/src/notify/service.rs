@@ -4,7 +4,6 @@ use crate::api::notify::Notified;
 use crate::api::notify::NotifyReply;
 use jit_agents::runner::attempt::{self, Attempt};
 use jit_core::model::refusal::{Code, Refusal};
-use jit_core::model::time::Wall;
 use jit_core::model::unit::Unit;
 use jit_store::Outcome;
 
@@ -58,9 +57,9 @@ pub(crate) fn notify_test(cx: &Context) -> Outcome<Answer> {
     }
     let notice = Notice {
         schema_version: 1,
-        id: format!("test/{}", jit_os::clock::wall_ms()),
+        id: format!("test/{}", cx.clock.wall().ms()),
         class: CLASSES[0],
-        at: Wall::from_ms(jit_os::clock::wall_ms()),
+        at: cx.clock.wall(),
         repository: repository_name(cx),
         workflow: None,
         unit: None,

@@ -20,7 +20,7 @@ use jit_core::model::glob::Pattern;
 use jit_core::model::refusal::Code;
 use jit_core::model::unit::{Failure, Phase, Unit};
 use jit_core::model::{failure_reason, plan_check};
-use jit_git::{Git, GitError};
+use jit_git::GitError;
 use jit_store::Outcome;
 
 use crate::context::Context;
@@ -92,21 +92,19 @@ pub(crate) fn changed_paths(cx: &Context, unit: &Unit) -> Outcome<BTreeSet<Strin
     let common = crate::units::service::common(cx)?;
     let mut found = BTreeSet::new();
     let between = |a: &str, b: &str| -> Outcome<BTreeSet<String>> {
-        let listed = Git::in_git_dir(common)
+        let listed = cx
+            .git_in(common)
             .args(["diff-tree", "-r", "--name-only", "--no-renames", "-z", a, b])
             .run()
             .map_err(git)?;
         Ok(names(&listed, 0).collect())
     };
     let branch = format!("refs/heads/{}", unit.branch);
-    if let Some(tip) = Git::in_git_dir(common).verify(&branch).map_err(git)? {
+    if let Some(tip) = cx.git_in(common).verify(&branch).map_err(git)? {
         found = between(&unit.base, &tip)?;
         let target = format!("refs/heads/{}", unit.target);
         // The branches may have no common ancestor.
-        let met = Git::in_git_dir(common)
-            .args(["merge-base", &target, &tip])
-            .line()
-            .ok();
+        let met = cx.git_in(common).args(["merge-base", &target, &tip]).line().ok();
         // A target that already contains the tip was moved without permission.
         if let Some(met) = met.filter(|met| *met != unit.base && *met != tip) {
             let own = between(&met, &tip)?;
@@ -116,7 +114,8 @@ pub(crate) fn changed_paths(cx: &Context, unit: &Unit) -> Outcome<BTreeSet<Strin
     let root = Path::new(&unit.worktree_path);
     // During a merge the worktree also contains the changes of others.
     if root.join(".git").exists() && !is_merging(root) {
-        let listed = Git::at(root)
+        let listed = cx
+            .git_at(root)
             .args([
                 "--no-optional-locks",
                 "status",

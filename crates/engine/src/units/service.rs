@@ -11,8 +11,8 @@ use jit_core::log::state;
 use jit_core::model::ids::{IssuePrefix, UnitId};
 use jit_core::model::refusal::{Code, Details, Refusal};
 use jit_core::model::unit::{Facts, Unit, UnitInput};
+use jit_git::GitError;
 use jit_git::branches::default_branch;
-use jit_git::run::{Git, GitError};
 use jit_os::{file, io_refusal};
 use jit_store::{Outcome, View};
 
@@ -56,7 +56,9 @@ pub(crate) fn home(cx: &Context) -> Outcome<(PathBuf, String)> {
         .skip(1)
         .any(|above| above.join(".git").symlink_metadata().is_ok())
     {
-        let git = Git::at(&home).args(["rev-parse", "--show-superproject-working-tree"]);
+        let git = cx
+            .git_at(&home)
+            .args(["rev-parse", "--show-superproject-working-tree"]);
         let outer = git.run().unwrap_or_default();
         let outer = Path::new(OsStr::from_bytes(outer.strip_suffix(b"\n").unwrap_or(&outer)));
         if outer.as_os_str().is_empty() || outer == home || !home.starts_with(outer) {

@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 
 use jit_core::model::refusal::Code;
 use jit_core::model::unit::{Facts, Unit, UnitInput, step};
-use jit_git::Git;
 use jit_store::Outcome;
 
 use crate::context::Context;
@@ -67,7 +66,7 @@ fn relocate(cx: &Context, unit: &Unit) -> Outcome<Option<Unit>> {
             continue;
         };
         if entry.root.as_ref() != Some(root) {
-            Git::at(root)
+            cx.git_at(root)
                 .args(["worktree", "repair"])
                 .run()
                 .map_err(|e| refuse(Code::Io, e))?;

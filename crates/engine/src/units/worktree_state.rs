@@ -146,7 +146,8 @@ pub(crate) fn require_committed(cx: &Context, unit: &Unit, tip: &str) -> Outcome
     require_there(cx, unit, root)?;
     let shown = shell_word(&unit.worktree_path);
     let refuse = |why: String, help: String| Err(Box::new(Refusal::new(Code::Uncommitted, why).help(help)));
-    let git_dir = Git::at(root)
+    let git_dir = cx
+        .git_at(root)
         .args(["rev-parse", "--absolute-git-dir"])
         .line()
         .map_err(failed)?;
@@ -156,7 +157,8 @@ pub(crate) fn require_committed(cx: &Context, unit: &Unit, tip: &str) -> Outcome
         return refuse(why, format!("cd {shown}, then: git {}", begun.go_on));
     }
     // The files that jit itself writes there are in the log.
-    let status = Git::at(root)
+    let status = cx
+        .git_at(root)
         .args(["--no-optional-locks", "status", "--porcelain", "-z"])
         .args(["--untracked-files=normal", "--ignore-submodules=none", "--", "."])
         .args([":(top,exclude).jit/issues", ":(top,exclude).jit/gates/results"])
@@ -185,11 +187,12 @@ pub(crate) fn require_committed(cx: &Context, unit: &Unit, tip: &str) -> Outcome
         let why = format!("{} has work that is not committed, {first:?} for one", unit.id);
         return refuse(why, format!("git -C {shown} add -A && git -C {shown} commit"));
     }
-    let head = Git::at(root).verify("HEAD^{commit}").map_err(failed)?;
-    let on = Git::at(root).symbolic_head().map_err(failed)?;
+    let head = cx.git_at(root).verify("HEAD^{commit}").map_err(failed)?;
+    let on = cx.git_at(root).symbolic_head().map_err(failed)?;
     if head.as_deref() != Some(tip) && on.as_deref() == Some(&format!("refs/heads/{}", unit.branch)) {
         // Its branch has moved since.
-        let since = Git::at(root)
+        let since = cx
+            .git_at(root)
             .args(["rev-list", "--count", "HEAD", &format!("^{tip}")])
             .line()
             .map_err(failed)?;
@@ -210,7 +213,8 @@ pub(crate) fn require_committed(cx: &Context, unit: &Unit, tip: &str) -> Outcome
         let look = format!("git -C {shown} log {branch}..HEAD; git -C {shown} switch {branch}");
         let detached = on.is_none();
         let beyond = match &head {
-            Some(head) => Git::at(root)
+            Some(head) => cx
+                .git_at(root)
                 .args(["merge-base", "--is-ancestor", tip, head])
                 .test()
                 .map_err(failed)?,
@@ -244,7 +248,7 @@ pub(crate) fn marked_conflict(cx: &Context, unit: &Unit) -> Outcome<Option<Failu
         "-z",
         MARKED,
     ];
-    let between = |ends: &[&str]| Git::in_git_dir(common).args(looking).args(ends).try_run();
+    let between = |ends: &[&str]| cx.git_in(common).args(looking).args(ends).try_run();
     let mut looked = between(&["--merge-base", &target, &tip]).map_err(io)?;
     if looked.0 != Some(0) {
         // The branches have no common ancestor, or the target does not exist here.
@@ -258,14 +262,14 @@ pub(crate) fn marked_conflict(cx: &Context, unit: &Unit) -> Outcome<Option<Failu
         let text = |commit: &str| -> Outcome<Vec<u8>> {
             let mut name = OsString::from(format!("{commit}:"));
             name.push(OsStr::from_bytes(path));
-            let blob = Git::in_git_dir(common).args(["cat-file", "blob"]).arg(name);
+            let blob = cx.git_in(common).args(["cat-file", "blob"]).arg(name);
             Ok(blob.try_run().map_err(io)?.1)
         };
         let now = text(&tip)?;
         if mark_lines(&now).next().is_none() {
             continue;
         }
-        let met = Git::in_git_dir(common).args(["merge-base", &target, &tip]);
+        let met = cx.git_in(common).args(["merge-base", &target, &tip]);
         let met = met.line().unwrap_or_else(|_| unit.base.clone());
         let (base, other) = (text(&unit.base)?, text(&met)?);
         let before: BTreeSet<&[u8]> = mark_lines(&base)

@@ -16,7 +16,6 @@ use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::time::Wall;
 use jit_core::model::unit::{Phase, Unit};
 use jit_core::model::workflow::{NewWorkflow, Workflow, WorkflowOutcome as Ended};
-use jit_git::Git;
 use jit_os::io_refusal;
 use jit_store::{Outcome, View};
 
@@ -40,7 +39,7 @@ pub fn start_workflow(cx: &Context, plan: &Plan) -> Outcome<Workflow> {
     let invalid = |why: String| refuse(Code::Invalid, why);
     let name = match &plan.workflow_id {
         Some(name) => name.clone(),
-        None => made_up(Wall::from_ms(jit_os::clock::wall_ms()))?,
+        None => made_up(cx.clock.wall())?,
     };
     let id: WorkflowId = name.parse().map_err(|e| invalid(format!("{e}")))?;
     let target = match &plan.target {
@@ -97,7 +96,8 @@ pub fn lacks(cx: &Context, plan: &Plan) -> Outcome<Vec<PlanProblem>> {
     let mut lacking = Vec::new();
     let mut add = |path: String, message: String| lacking.push(PlanProblem { path, message });
     if let Some(target) = &plan.target {
-        let branch = Git::in_git_dir(crate::units::service::common(cx)?)
+        let branch = cx
+            .git_in(crate::units::service::common(cx)?)
             .verify(&format!("refs/heads/{target}"))
             .map_err(|e| refuse(Code::Io, e))?;
         if branch.is_none() {

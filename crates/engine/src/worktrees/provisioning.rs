@@ -18,7 +18,6 @@ use jit_core::model::ids::{IssuePrefix, UnitId, WorkflowId};
 use jit_core::model::issue::Issue;
 use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::unit::{Facts, Failure, Phase, Unit, UnitInput};
-use jit_git::run::Git;
 use jit_git::{GitEnv, Place, WorktreeEntry};
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
@@ -230,7 +229,8 @@ pub(crate) fn ensure_worktree(cx: &Context, unit: &Unit) -> Outcome<Place> {
             continue;
         }
         // No process works on it any more, and no agent ever worked in it.
-        let _ = Git::in_git_dir(crate::units::service::common(cx)?)
+        let _ = cx
+            .git_in(crate::units::service::common(cx)?)
             .args(["worktree", "remove", "--force", "--force", "--"])
             .arg(path)
             .run();
@@ -255,12 +255,13 @@ pub(crate) fn ensure_worktree(cx: &Context, unit: &Unit) -> Outcome<Place> {
     // set up, so nothing is written to the shared configuration. Parallel calls would compete for its lock.
     let common = crate::units::service::common(cx)?;
     let branch = format!("refs/heads/{}", unit.branch);
-    let made = Git::in_git_dir(common)
+    let made = cx
+        .git_in(common)
         .args(["update-ref", "--no-deref", "-m", "branch: made by jit"])
         .args([&branch, &unit.base, ""])
         .run();
     if let Err(e) = made {
-        if let Some(goal) = Git::in_git_dir(common).symbolic(&branch).map_err(git)? {
+        if let Some(goal) = cx.git_in(common).symbolic(&branch).map_err(git)? {
             // Commits made there would go to the other branch.
             let goal = goal.strip_prefix("refs/heads/").unwrap_or(&goal).to_owned();
             let message = format!("{} is only another name for {goal} by now", unit.branch);
@@ -268,12 +269,12 @@ pub(crate) fn ensure_worktree(cx: &Context, unit: &Unit) -> Outcome<Place> {
             return Err(Box::new(Refusal::new(Code::Exists, message).help(away)));
         }
         // The branch may exist: from a killed attempt, or with the work of a unit whose worktree is gone.
-        let there = Git::in_git_dir(common).verify(&branch).map_err(git)?;
+        let there = cx.git_in(common).verify(&branch).map_err(git)?;
         if there.is_none_or(|commit| unit.worktree_id.is_none() && commit != unit.base) {
             return Err(git(e));
         }
     }
-    Git::in_git_dir(common)
+    cx.git_in(common)
         .args(["worktree", "add", "--quiet", "--"])
         .arg(path)
         .arg(&unit.branch)
@@ -314,7 +315,8 @@ pub(crate) fn undo(cx: &Context, unit: &Unit) {
     };
     let path = Path::new(&unit.worktree_path);
     if path.join(".git").is_file() {
-        let _ = Git::in_git_dir(common)
+        let _ = cx
+            .git_in(common)
             .args(["worktree", "remove", "--force", "--"])
             .arg(path)
             .run();
@@ -327,8 +329,9 @@ pub(crate) fn undo(cx: &Context, unit: &Unit) {
     }
     let full = format!("refs/heads/{}", unit.branch);
     // A symbolic name for another branch was not created here.
-    if matches!(Git::in_git_dir(common).symbolic(&full), Ok(None)) {
-        let _ = Git::in_git_dir(common)
+    if matches!(cx.git_in(common).symbolic(&full), Ok(None)) {
+        let _ = cx
+            .git_in(common)
             .args(["update-ref", "--no-deref", "-d", &full, &unit.base])
             .run();
     }

@@ -103,7 +103,8 @@ fn kept_history(cx: &Context, manifest: &Manifest) -> Outcome<Vec<String>> {
     if commits.is_empty() {
         return Ok(Vec::new());
     }
-    let tips = Git::in_git_dir(crate::units::service::common(cx)?)
+    let tips = cx
+        .git_in(crate::units::service::common(cx)?)
         .args(["merge-base", "--independent"])
         .args(&commits)
         .line()

@@ -21,7 +21,7 @@ use jit_core::model::lease::Resource;
 use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::time::Wall;
 use jit_core::model::unit::{self, Facts, NewUnit, Phase, Unit, UnitInput};
-use jit_git::{Git, GitError, Place};
+use jit_git::{GitError, Place};
 use jit_os::shell::shell_word;
 use jit_store::{Outcome, View};
 
@@ -267,7 +267,8 @@ pub(crate) fn plan(cx: &Context, asked: &CreateUnit, issue: Option<&Issue>) -> O
         None => target_branch(cx)?,
     };
     let from = asked.base.as_deref().unwrap_or(&target);
-    let base = Git::in_git_dir(common(cx)?)
+    let base = cx
+        .git_in(common(cx)?)
         .verify(&format!("{from}^{{commit}}"))
         .map_err(git)?
         .ok_or_else(|| {
@@ -319,7 +320,8 @@ pub(crate) fn require_free(cx: &Context, path: &Path, branch: &str, what: &str) 
             .help("jit config set worktree.path '../{repo}-worktrees/{unit}'"),
         ));
     }
-    let valid = Git::in_git_dir(common)
+    let valid = cx
+        .git_in(common)
         .args(["check-ref-format", "--branch", branch])
         .run();
     if valid.is_err() || branch.starts_with('-') {
@@ -332,7 +334,7 @@ pub(crate) fn require_free(cx: &Context, path: &Path, branch: &str, what: &str) 
     let above = branch.match_indices('/').filter_map(|(at, _)| branch.get(..at));
     for name in above.chain([branch]) {
         let full = format!("refs/heads/{name}");
-        if Git::in_git_dir(common).verify(&full).map_err(git)?.is_none() {
+        if cx.git_in(common).verify(&full).map_err(git)?.is_none() {
             continue;
         }
         let message = match name == branch {
@@ -341,7 +343,8 @@ pub(crate) fn require_free(cx: &Context, path: &Path, branch: &str, what: &str) 
         };
         return Err(other_branch(message, &create, name));
     }
-    let below = Git::in_git_dir(common)
+    let below = cx
+        .git_in(common)
         .args(["for-each-ref", "--count=1", "--format=%(refname:lstrip=2)"])
         .arg(format!("refs/heads/{branch}/"))
         .line()
@@ -469,7 +472,7 @@ pub(crate) fn unit_diff(cx: &Context, named: Option<&str>) -> Outcome<Answer> {
     let failed = |e: GitError| refuse(Code::Io, e);
     let root = Path::new(&unit.worktree_path);
     let git = if root.join(".git").exists() {
-        Git::at(root).args([
+        cx.git_at(root).args([
             "diff",
             "--no-ext-diff",
             "--no-color",
@@ -478,7 +481,8 @@ pub(crate) fn unit_diff(cx: &Context, named: Option<&str>) -> Outcome<Answer> {
         ])
     } else {
         let branch = format!("refs/heads/{}", unit.branch);
-        let tip = Git::in_git_dir(crate::units::service::common(cx)?)
+        let tip = cx
+            .git_in(crate::units::service::common(cx)?)
             .verify(&branch)
             .map_err(failed)?;
         let (from, to) = match (&unit.merge_commit, tip) {
@@ -488,9 +492,7 @@ pub(crate) fn unit_diff(cx: &Context, named: Option<&str>) -> Outcome<Answer> {
             ),
             (None, Some(tip)) => {
                 let both = ["merge-base", &unit.target, &tip];
-                let met = Git::in_git_dir(crate::units::service::common(cx)?)
-                    .args(both)
-                    .line();
+                let met = cx.git_in(crate::units::service::common(cx)?).args(both).line();
                 (met.unwrap_or_else(|_| unit.base.clone()), tip)
             }
             (None, None) => {
@@ -500,7 +502,7 @@ pub(crate) fn unit_diff(cx: &Context, named: Option<&str>) -> Outcome<Answer> {
                 ));
             }
         };
-        Git::in_git_dir(crate::units::service::common(cx)?).args([
+        cx.git_in(crate::units::service::common(cx)?).args([
             "diff",
             "--no-ext-diff",
             "--no-color",

@@ -90,7 +90,7 @@ impl FileStore {
                     let own = own_in(draft.state())?;
                     let notices = draft.take_notices();
                     let (lines, changes) = draft.finish(Some(&request))?;
-                    (ask.prepare)(&events).map_err(|e| self.io("write", "issues", &e))?;
+                    (ask.prepare)(&events)?;
                     self.commit(&mut loaded, &lines, changes, slots, now.wall)?;
                     wrote = true;
                     loaded.notices.extend(notices);

@@ -42,7 +42,7 @@ use crate::api::file_locks::LockPaths;
 use crate::api::sessions::{BindTo, StartSession};
 use crate::config::{Config, Origin, Sources};
 use crate::context::{Context, Options, Surroundings};
-use crate::heartbeats::Beats;
+use crate::heartbeats::{FileHeartbeats, Heartbeats as _};
 use crate::identity::Source;
 use crate::identity::process_binding as sessions;
 use crate::landing::notes;
@@ -439,7 +439,7 @@ impl Hook {
     }
 
     fn beat(&self, found: Surroundings) -> Outcome<()> {
-        let beat = Beats::new(&found.place.control_dir).of(&found.whoami.agent_id);
+        let beat = FileHeartbeats::at(&found.place.control_dir).of(&found.whoami.agent_id);
         let age = beat.map(|beat| beat.age_secs(Wall::from_ms(clock::wall_ms())));
         if age.is_some_and(|age| age < found.config.heartbeat_interval_secs()) {
             return Ok(());

@@ -2,7 +2,6 @@
 //! them (C2). Adding `.jit/` for the first time is allowed on any branch.
 
 use jit_core::model::refusal::{Code, Refusal};
-use jit_git::Git;
 use jit_store::Outcome;
 
 use super::divergence::main_branch;
@@ -17,7 +16,7 @@ pub fn refuse_misplaced(cx: &Context, changed: &[&Staged]) -> Outcome<()> {
     };
     let failed = |e| refuse(Code::Io, e);
     if first.old.is_none() {
-        let there = Git::in_git_dir(git_dir).verify("HEAD:.jit").map_err(failed)?;
+        let there = cx.git_in(git_dir).verify("HEAD:.jit").map_err(failed)?;
         if there.is_none() {
             return Ok(());
         }
@@ -51,7 +50,7 @@ pub fn refuse_misplaced(cx: &Context, changed: &[&Staged]) -> Outcome<()> {
     let Some(git) = staged::git(&cx.place) else {
         return Ok(());
     };
-    if Git::in_git_dir(git_dir).verify("HEAD").map_err(failed)?.is_none()
+    if cx.git_in(git_dir).verify("HEAD").map_err(failed)?.is_none()
         || git
             .args(["merge-base", "--is-ancestor", &tip, "HEAD"])
             .test()

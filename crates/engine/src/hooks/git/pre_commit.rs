@@ -41,8 +41,8 @@ use crate::config::Mode;
 use crate::context::{Context, Options, Surroundings};
 use crate::hooks::git::MERGED;
 use crate::issues::lineage;
+use crate::ports::{Files, Texts};
 use crate::refusals::refuse;
-use crate::replica::{Files, Replica};
 use crate::worktree_identity::identity::Need;
 
 /// The number of issues that one refusal names.
@@ -128,7 +128,7 @@ fn check_ours(cx: &Context, ours: &[&Staged], parents: Parents) -> Outcome<Vec<S
     let view = crate::write_path::view(cx)?;
     let mut writer = Writer {
         table: &*view.table,
-        replica: Replica::at(&cx.place.control_dir),
+        texts: &*cx.texts,
         merged,
         files: HashMap::new(),
     };
@@ -280,7 +280,7 @@ fn next_blob(name: &[u8], rest: &mut &[u8]) -> Outcome<Option<(String, Vec<u8>)>
 /// Knows the contents that jit wrote.
 struct Writer<'a> {
     table: &'a dyn Table,
-    replica: Replica,
+    texts: &'a dyn Texts,
     merged: HashSet<String>,
     /// The files of each issue as they would be written now; `None` for issues that the log does not have.
     files: HashMap<String, Option<Files>>,
@@ -333,7 +333,7 @@ impl Writer<'_> {
             let issue = state::issue_or_tombstone(self.table, id).map_err(|e| refuse(Code::Io, e))?;
             let files = match issue {
                 Some(issue) => Some(
-                    self.replica
+                    self.texts
                         .files(self.table, &issue)
                         .map_err(|e| refuse(Code::Io, e))?,
                 ),

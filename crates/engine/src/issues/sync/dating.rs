@@ -8,8 +8,6 @@ use jit_core::issue_files::format::{DESCRIPTION, FoundIssue, ISSUE};
 use jit_core::model::ids::IssueId;
 use jit_core::model::issue::Issue;
 use jit_core::model::time::Wall;
-use jit_git::Git;
-use jit_os::clock;
 
 use super::{Asked, Context};
 use crate::issues::sync::tree_changes::has_edited_fields;
@@ -57,7 +55,7 @@ pub(crate) fn committed_at(
     asked: &mut Asked,
 ) -> Option<Wall> {
     let id = &found.issue.id;
-    let now = Wall::from_ms(clock::wall_ms());
+    let now = cx.clock.wall();
     let from = match standing(cx, issues, id, file, asked) {
         Standing::Committed => "HEAD",
         Standing::Brought(from) => from,
@@ -74,7 +72,8 @@ pub(crate) fn committed_at(
     if asked.times > MOST_ASKED {
         return Some(Wall::from_ms(0));
     }
-    let secs = Git::at(issues)
+    let secs = cx
+        .git_at(issues)
         .args(["log", "-1", "--format=%ct", from, "--"])
         .arg(Path::new(id.as_str()).join(file))
         .line();
@@ -121,7 +120,8 @@ fn uncommitted(cx: &Context, issues: &Path) -> Option<BTreeMap<String, Standing>
         "--no-renames",
         "--ignored=matching",
     ];
-    let listed = Git::at(root)
+    let listed = cx
+        .git_at(root)
         .env("GIT_OPTIONAL_LOCKS", "0")
         .args(args)
         .args(["--untracked-files=all", "--"])
@@ -131,7 +131,8 @@ fn uncommitted(cx: &Context, issues: &Path) -> Option<BTreeMap<String, Standing>
     let from = cx.place.git_dir.as_deref().and_then(bringing);
     let settled = match from {
         // A person resolved a path that was in conflict and is no longer.
-        Some(_) => Git::at(root)
+        Some(_) => cx
+            .git_at(root)
             .args(["ls-files", "--resolve-undo", "-z", "--"])
             .arg(inside)
             .run()

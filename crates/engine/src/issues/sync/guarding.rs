@@ -9,8 +9,6 @@ use jit_core::model::issue::IssueState;
 use jit_core::model::lease::Resource;
 use jit_core::model::policy::{Enforce, Policy};
 use jit_core::model::refusal::Code;
-use jit_core::model::time::Wall;
-use jit_os::clock;
 use jit_store::{Outcome, View};
 
 use super::{Context, TreeChanges, refuse};
@@ -46,7 +44,7 @@ pub(crate) fn hold_back(cx: &Context, view: &View, changes: &mut TreeChanges) ->
         editor,
         ..policy
     };
-    let now = Wall::from_ms(clock::wall_ms());
+    let now = cx.clock.wall();
     let who = (&policy, &cx.actor.agent_id);
     for found in std::mem::take(&mut changes.found) {
         let back = touches(&found)

@@ -19,8 +19,8 @@ pub(crate) fn publish_one(cx: &Context, table: &dyn Table, id: &IssueId, project
     let Some(issue) = state::issue_or_tombstone(table, id).map_err(io::Error::other)? else {
         return Ok(());
     };
-    let files = cx.replica.files(table, &issue)?;
-    cx.replica.refresh(id, &files)?;
+    let files = cx.texts.files(table, &issue)?;
+    cx.texts.refresh(id, &files)?;
     let Some(tree) = cx
         .place
         .local_jit
@@ -82,7 +82,7 @@ fn project_one_again(cx: &Context, tree: &Path, id: &IssueId) -> Option<()> {
     if same && found.comments.len() == comments {
         return None;
     }
-    let files = cx.replica.files(&*view.table, &issue).ok()?;
+    let files = cx.texts.files(&*view.table, &issue).ok()?;
     require_nothing_new(cx, &*view.table, tree, &issue).ok()?;
     replica::project(tree, id, &files).ok()
 }
@@ -107,7 +107,7 @@ fn require_nothing_new(cx: &Context, table: &dyn Table, tree: &Path, issue: &Iss
     let sheet = state::sheet(table, id).map_err(io::Error::other)?;
     let has_text = match &found.issue.text {
         Some(digest) if folder.description.is_some() => {
-            cx.replica.text(id, digest)?.is_some()
+            cx.texts.read(id, digest)?.is_some()
                 || !crate::issues::sync::dating::is_uncommitted(
                     cx,
                     &issues,

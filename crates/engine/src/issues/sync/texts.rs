@@ -49,8 +49,8 @@ pub(crate) fn weigh_text(
     folder: &IssueFolder,
     changes: &mut TreeChanges,
 ) -> Outcome<Weighed> {
-    let unreadable = |e: io::Error| io_refusal("read", &cx.replica.folder(&mine.id), &e);
-    let has = |digest: &str| cx.replica.text(&mine.id, digest).map_err(unreadable);
+    let unreadable = |e: io::Error| io_refusal("read", &cx.texts.folder(&mine.id), &e);
+    let has = |digest: &str| cx.texts.read(&mine.id, digest).map_err(unreadable);
     let Some(theirs) = &folder.description else {
         // The named text is missing here. Unless the replica has it, it decides nothing.
         let missing = match &found.issue.text {
@@ -122,9 +122,9 @@ pub(crate) fn weigh_text(
     }
     // A second edit in the same worktree: this text was made from ours, which is no merge of two.
     if is_new && mine.lives_in == cx.actor.worktree_id {
-        let parts = cx.replica.parts(&mine.id, &digest);
+        let parts = cx.texts.parts(&mine.id, &digest);
         if parts
-            .map_err(|e| io_refusal("read", &cx.replica.folder(&mine.id), &e))?
+            .map_err(|e| io_refusal("read", &cx.texts.folder(&mine.id), &e))?
             .is_empty()
         {
             return Ok(Weighed::ByStamp);
@@ -163,7 +163,7 @@ pub(crate) fn weigh_text(
         changes.said.push(format!(
             "the description of {} was changed here and elsewhere, in the same place: {which}; the other text is in {}",
             mine.id,
-            cx.replica.text_path(&mine.id, other).display()
+            cx.texts.text_path(&mine.id, other).display()
         ));
     }
     match merged {
@@ -175,8 +175,8 @@ pub(crate) fn weigh_text(
         }
         Some((merged, _)) => {
             let both = text_digest(&merged);
-            let parts = cx.replica.keep_parts(&mine.id, &both, [&digest, &their_digest]);
-            parts.map_err(|e| io_refusal("write", &cx.replica.folder(&mine.id), &e))?;
+            let parts = cx.texts.keep_parts(&mine.id, &both, [&digest, &their_digest]);
+            parts.map_err(|e| io_refusal("write", &cx.texts.folder(&mine.id), &e))?;
             found.issue.text = Some(both);
             if !is_edited {
                 found.edited.push("text");
@@ -209,8 +209,8 @@ pub(crate) fn origin(
         return Ok(Origin::Ours);
     }
     for (_, text) in versions {
-        let known = cx.replica.text(id, &text_digest(&text));
-        let known = known.map_err(|e| io_refusal("read", &cx.replica.folder(id), &e))?;
+        let known = cx.texts.read(id, &text_digest(&text));
+        let known = known.map_err(|e| io_refusal("read", &cx.texts.folder(id), &e))?;
         if text != theirs && known.is_some() {
             return Ok(Origin::Text(text));
         }
@@ -227,8 +227,8 @@ fn has_parts(cx: &Context, id: &IssueId, digest: &str, versions: &[(Wall, Vec<u8
         let Some(text) = left.pop() else {
             return Ok(true);
         };
-        let parts = cx.replica.parts(id, &text);
-        let parts = parts.map_err(|e| io_refusal("read", &cx.replica.folder(id), &e))?;
+        let parts = cx.texts.parts(id, &text);
+        let parts = parts.map_err(|e| io_refusal("read", &cx.texts.folder(id), &e))?;
         if parts.is_empty() {
             return Ok(false);
         }
@@ -274,12 +274,12 @@ pub(crate) fn keep_met<'a>(cx: &Context, met: impl Iterator<Item = &'a (IssueId,
     let Some((id, _)) = texts.first() else {
         return Ok(());
     };
-    let kept = cx.replica.keep_texts(&texts);
-    kept.map_err(|e| io_refusal("write", &cx.replica.folder(id), &e))
+    let kept = cx.texts.keep(&texts);
+    kept.map_err(|e| io_refusal("write", &cx.texts.folder(id), &e))
 }
 
 /// Makes the long texts durable that an append's events name. Runs before the append.
-pub(crate) fn keep_texts(cx: &Context, events: &[Event], texts: &[Vec<u8>]) -> io::Result<()> {
+pub(crate) fn keep_texts(cx: &Context, events: &[Event], texts: &[Vec<u8>]) -> Outcome<()> {
     if texts.is_empty() {
         return Ok(());
     }
@@ -288,7 +288,8 @@ pub(crate) fn keep_texts(cx: &Context, events: &[Event], texts: &[Vec<u8>]) -> i
         Event::Issue { issue, .. } => Some((&issue.id, *named.get(issue.text.as_ref()?)?)),
         _ => None,
     });
-    cx.replica.keep_texts(&wanted.collect::<Vec<_>>())
+    let kept = cx.texts.keep(&wanted.collect::<Vec<_>>());
+    kept.map_err(|e| io_refusal("write", &cx.place.control_dir.join("issues"), &e))
 }
 
 /// Removes the text from the found version, so that it changes nothing.

@@ -12,7 +12,7 @@ use jit_core::model::ids::IssueId;
 use jit_core::model::issue::{Issue, text_digest};
 use jit_core::model::refusal::Code;
 use jit_core::model::time::Wall;
-use jit_os::{clock, io_refusal};
+use jit_os::io_refusal;
 use jit_store::Outcome;
 
 use super::dating::written;
@@ -122,7 +122,7 @@ pub(crate) fn find_tree_changes(
         if sheet.deleted || deleted_at >= sheet.stamp(mine, "deleted") {
             stay_deleted(&mut found, changed_at);
         }
-        let joined = merge::join((mine, &sheet), &found, Wall::from_ms(clock::wall_ms()));
+        let joined = merge::join((mine, &sheet), &found, cx.clock.wall());
         if let Some((now, joined)) = &joined
             && let Err(problem) = check_kept(now, joined, Some(&sheet))
         {
@@ -154,7 +154,7 @@ pub(crate) fn find_tree_changes(
         }
         let changed_at = found.issue.updated_at;
         settle_edits(cx, issues, &mut found, &mut changes.asked);
-        found.settle_all(Wall::from_ms(clock::wall_ms()));
+        found.settle_all(cx.clock.wall());
         stay_deleted(&mut found, changed_at);
         if let Err(problem) = check_kept(&found.issue, &found.sheet, None) {
             changes
@@ -173,11 +173,11 @@ pub(crate) fn find_tree_changes(
         changes.put_back(found);
     } else if is_overruled {
         // The file is written again. Its content is kept, including parts that no message mentions.
-        cx.replica
-            .keep_texts(&[(id, folder.issue.as_slice())])
-            .map_err(|e| io_refusal("write", &cx.replica.folder(id), &e))?;
+        cx.texts
+            .keep(&[(id, folder.issue.as_slice())])
+            .map_err(|e| io_refusal("write", &cx.texts.folder(id), &e))?;
         if found.again || has_edited_fields(&found) {
-            let kept = cx.replica.text_path(id, &text_digest(&folder.issue));
+            let kept = cx.texts.text_path(id, &text_digest(&folder.issue));
             changes.said.push(format!(
                 "the {ISSUE} of {id} as it was edited here is in {}",
                 kept.display()
@@ -223,7 +223,7 @@ fn edited_files(
     changes: &mut TreeChanges,
 ) -> Vec<&'static str> {
     let is_edit = || {
-        let now = Wall::from_ms(clock::wall_ms());
+        let now = cx.clock.wall();
         let joined = merge::join((mine, sheet), found, now);
         joined.is_some_and(|(issue, joined)| {
             (joined.deleted, &joined.others) != (sheet.deleted, &sheet.others)
