@@ -11,9 +11,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use jit_core::model::refusal::{Code, Refusal};
+use jit_engine::api::Options;
 use jit_engine::api::Reply;
 use jit_engine::api::claims::{ClaimReply, ClaimRequest, Heartbeat, Vouched};
-use jit_engine::context::Options;
 use jit_os::process::{ProcessRef, wait_for_end};
 use jit_store::Outcome;
 use serde_json::json;

@@ -10,12 +10,12 @@ use clap::{Arg, ArgAction, ArgMatches};
 use jit_core::decide::command::IssueChange;
 use jit_core::model::ids::IssuePrefix;
 use jit_core::model::refusal::{Code, Refusal};
+use jit_engine::api::Options;
 use jit_engine::api::claims::ClaimRequest;
 use jit_engine::api::content::FileSource;
 use jit_engine::api::issues::{IssueRequest, MAX_IMPORT_BYTES};
 use jit_engine::api::stream::{StreamEnd, Subscribe};
 use jit_engine::api::{Answer, Request};
-use jit_engine::context::Options;
 use jit_engine::stream::Take;
 use jit_store::Outcome;
 

@@ -17,11 +17,11 @@ use jit_agents::runner::shim::{self, Beat};
 use jit_agents::{self as agents, Ask, Permission, Question};
 use jit_core::model::ids::{SessionId, UnitId};
 use jit_core::model::refusal::{Code, Refusal};
+use jit_engine::api::Options;
 use jit_engine::api::attempts::AttemptRequest;
 use jit_engine::api::hooks::{HookReply, HookRequest, PermissionAsk, ToolPermission};
 use jit_engine::api::sessions::SessionReply;
 use jit_engine::api::{Reply, Request};
-use jit_engine::context::Options;
 use jit_store::Outcome;
 
 use crate::invocation::{Invocation, Output, unexpected};

@@ -29,13 +29,14 @@ use jit_core::model::workflow::Workflow;
 use jit_os::{file, io_refusal};
 use jit_store::Outcome;
 
+use crate::api::Options;
 use crate::api::Reply;
 use crate::api::attempts::{Again, DispatchAsk};
 use crate::api::landing::{MergeAsk, MergeMode};
 use crate::api::rescue::Force;
 use crate::api::units::{for_a_person, in_words};
 use crate::attempts::dispatch::Starting;
-use crate::context::{Context, Options};
+use crate::context::Context;
 use crate::notify::Notifier;
 use crate::notify::happened::Scene;
 use crate::plans::lookup::LOCK;

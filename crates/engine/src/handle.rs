@@ -10,8 +10,9 @@
 use jit_core::model::refusal::{Code, Details};
 use jit_store::Outcome;
 
+use crate::api::Options;
 use crate::api::{Answer, Reply, Request};
-use crate::context::{Context, Options, Surroundings};
+use crate::context::{Context, Surroundings};
 
 /// Opens what a request needs, and carries it out.
 pub fn ask(options: &Options, request: impl Into<Request>) -> Outcome<Answer> {

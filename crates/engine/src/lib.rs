@@ -1,7 +1,35 @@
-//! The engine: performs requests with files, git, clocks and processes. It decides nothing and prints nothing.
+//! The engine: carries out requests. A request goes in, a reply comes out.
 //!
-//! `api` defines requests and replies. `handle` dispatches a request to its room. `context` holds the data that every
-//! room needs. `write_path` is the only way into the log.
+//! Every surface (command line, MCP) uses the same doors: [`handle`] for a request, [`stream`] for items to follow, and
+//! [`coordinator`] for the process that leads a workflow. [`api`] has all requests and replies, one file a noun. Behind
+//! the doors is one room a noun. A room gets a [`Context`](context::Context), and everything outside this program through
+//! the [`ports`]. [`write_path`] is the only way into the log.
+//!
+//! Limits of this crate: it prints nothing and reads no standard input. It decides nothing about the log: `jit_core`
+//! does. A request that only reads writes nothing and starts nothing.
+//!
+//! Begin reading with [`api`], then [`mod@handle`], [`context`], [`write_path`], and one room, such as [`claims`].
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use jit_engine::api::issues::{IssueFilter, IssueRequest};
+//! use jit_engine::api::Options;
+//! use jit_engine::handle::handle;
+//! use jit_engine::memory::MemoryRepository;
+//! use jit_testkit::ManualClock;
+//!
+//! // A repository without files, for tests. A surface calls `handle::ask`, which opens the one in the current folder.
+//! let repository = MemoryRepository::new(Arc::new(ManualClock::new()));
+//! let agent = "agent:copilot-1".parse().expect("an agent id");
+//! let worktree = "wt:00000001".parse().expect("a worktree id");
+//! let place = std::path::Path::new("/nowhere");
+//! let cx = repository.enter(place, agent, worktree, Options::default()).expect("a context");
+//!
+//! let request = IssueRequest::Ready { filter: IssueFilter::default(), limit: None };
+//! let answer = handle(&cx, request).expect("a reply");
+//! assert_eq!(serde_json::to_string(&answer.reply.value()).expect("JSON"), r#"{"issues":[]}"#);
+//! ```
 
 pub mod api;
 pub mod approvals;

@@ -27,8 +27,9 @@ use jit_git::{Git, Place};
 use jit_store::memory::MemoryStore;
 use jit_store::{Outcome, View};
 
+use crate::api::Options;
 use crate::config::Config;
-use crate::context::{Context, Followers, Options};
+use crate::context::{Context, Followers};
 use crate::identity::{Source, Whoami};
 use crate::issues::sync::texts::{keep_met, keep_texts};
 use crate::ports::{

@@ -16,7 +16,8 @@ use jit_os::clock::SystemClock;
 use jit_os::io_refusal;
 use jit_store::{OpenOptions, Outcome};
 
-use crate::context::{Context, Options, Surroundings, ensure_control_dir, not_initialized};
+use crate::api::Options;
+use crate::context::{Context, Surroundings, ensure_control_dir, not_initialized};
 use crate::heartbeats::FileHeartbeats;
 use crate::refusals::refuse;
 use crate::replica::Replica;

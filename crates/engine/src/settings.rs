@@ -8,10 +8,11 @@ use jit_core::model::refusal::{Code, Refusal};
 use jit_store::Outcome;
 
 use crate::api::Answer;
+use crate::api::Options;
 use crate::api::config::{ChangedSetting, ConfigReply, ConfigRequest, SettingView, Settings};
 use crate::config::keys::Value;
 use crate::config::{self, ConfigError, Origin, Setting, Sources};
-use crate::context::{Options, Surroundings};
+use crate::context::Surroundings;
 use crate::refusals::refuse;
 
 /// Prefixes of settings that restrain agents.

@@ -3,8 +3,7 @@
 //! What must hold:
 //! - The items come in order, and no item is passed twice.
 //! - A subscriber that got an item with a position and subscribes again behind it misses nothing.
-//! - Only a subscription whose facts say so writes for the caller's sake. A watch of conflicts notes what it sees in the
-//!   log if it can.
+//! - A subscription writes only if its facts say so.
 //!
 //! Limitation: the end of a subscriber is noticed when the next item is passed to it.
 
@@ -22,11 +21,12 @@ use jit_core::query::claim_views::changelog_line;
 use jit_os::watch::Watch;
 use jit_store::Outcome;
 
+use crate::api::Options;
 use crate::api::Reply;
 use crate::api::landing::Picture;
 use crate::api::stream::{AttemptLine, LoggedEvent, StreamEnd, StreamItem, Subscribe};
 use crate::api::units::{UnitReply, UnitRequest, UnitView};
-use crate::context::{Context, Options};
+use crate::context::Context;
 use crate::refusals::refuse;
 use crate::units::service::{attempt_folder, find_unit, living_unit};
 

@@ -13,16 +13,17 @@ use jit_core::model::issue::{IssueState, Performer, Priority};
 use jit_core::model::refusal::{Code, Details};
 use jit_core::model::session::SessionStatus;
 use jit_core::model::unit::NewUnit;
+use jit_engine::api::Options;
 use jit_engine::api::Request;
 use jit_engine::api::claims::ClaimRequest;
 use jit_engine::api::file_locks::{FileLockRequest, LockPaths, OwnLocks};
 use jit_engine::api::issues::{CreateIssue, IssueFilter, IssueRequest};
 use jit_engine::api::landing::LandingRequest;
 use jit_engine::api::overview::OverviewRequest;
-use jit_engine::api::sessions::{SessionRequest, StartSession};
+use jit_engine::api::sessions::SessionRequest;
 use jit_engine::api::units::UnitRequest;
 use jit_engine::api::workflows::WorkflowRequest;
-use jit_engine::context::{Context, Options};
+use jit_engine::context::Context;
 use jit_engine::handle::handle;
 use jit_engine::memory::MemoryRepository;
 use jit_git::{Git, GitRunner};
@@ -400,7 +401,7 @@ fn e6_an_issue_waits_for_the_judgement_of_its_gate() {
 fn f1_a_session_without_heartbeats_becomes_stale() {
     let world = World::new();
     let (a, b) = world.two();
-    let started = ask(&a, SessionRequest::Start(Box::new(StartSession::default())));
+    let started = ask(&a, SessionRequest::Start(Box::default()));
     let status = |cx: &Context| ask(cx, SessionRequest::List { all: true })["sessions"][0]["status"].clone();
     assert_eq!(status(&b), "active");
     world.advance(7 * 86_400);

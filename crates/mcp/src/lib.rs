@@ -21,7 +21,7 @@ mod stdio;
 mod tools;
 
 use jit_core::model::refusal::{Code, Refusal};
-use jit_engine::context::Options;
+use jit_engine::api::Options;
 use jit_store::Outcome;
 use rmcp::ServiceExt as _;
 use rmcp::service::ServerInitializeError;

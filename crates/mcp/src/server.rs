@@ -5,9 +5,9 @@ use std::sync::Arc;
 use jit_core::model::refusal::{Code, Details, Refusal};
 use jit_core::query::claim_views::LeaseView;
 use jit_core::query::session_and_lock_views::LockView;
+use jit_engine::api::Options;
 use jit_engine::api::Reply;
 use jit_engine::api::setup::{SetupReply, SetupRequest};
-use jit_engine::context::Options;
 use jit_os::{clock, random};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, ErrorCode,

@@ -18,6 +18,7 @@ pub mod issue_list;
 pub mod issues;
 pub mod landing;
 pub mod notify;
+mod options;
 pub mod overview;
 pub mod path;
 pub mod rescue;
@@ -32,6 +33,8 @@ pub mod worktrees;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
+
+pub use options::Options;
 
 use attempts::{AttemptReply, AttemptRequest};
 use claims::{ClaimReply, ClaimRequest};

@@ -21,8 +21,8 @@ use crate::api::landing::Picture;
 use crate::api::units::UnitReply;
 
 requests! {
-    /// What a caller follows. With `follow`, later items are passed on as they occur; without it, the subscription ends
-    /// with the last item there is.
+    /// A subscription. With `follow`, later items are passed on as they occur. Without it, the subscription ends with the
+    /// last item that exists.
     pub enum Subscribe {
         /// Events of the log, from the one behind the sequence `after`.
         Events {
@@ -39,7 +39,7 @@ requests! {
             into: Option<String>,
             /// Time between two looks where the system does not report changes.
             interval_secs: u64,
-        } => reads(Nothing),
+        } => writes(Nothing),
         /// Lines of an attempt, from the one behind the line `after`. No attempt means the last one.
         AttemptLog { unit: Option<String>, attempt: Option<u32>, after: u64, follow: bool } => reads(Nothing),
         /// Lines of the last attempt of a unit. It ends with the unit, once the outcome of the attempt is in the log.

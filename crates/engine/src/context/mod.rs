@@ -10,9 +10,8 @@ mod followers;
 pub use followers::Followers;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jit_core::model::actor::Actor;
 use jit_core::model::ids::RequestId;
@@ -23,22 +22,11 @@ use jit_git::{Git, GitEnv, Place};
 use jit_os::{file, io_refusal};
 use jit_store::Outcome;
 
-use crate::api::{Answer, Reply};
+use crate::api::{Answer, Options, Reply};
 use crate::config::{Config, ConfigError, Origin, Sources};
 use crate::identity::{self as agent, AgentEnv, Whoami, process_binding as bound};
 use crate::ports::{Clock, GitRunner, Heartbeats, Store, TargetLocks, Texts};
 use crate::refusals::refuse;
-
-/// Options that apply to every command.
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    pub dir: Option<PathBuf>,
-    pub agent: Option<String>,
-    pub lock_timeout: Option<Duration>,
-    pub request: Option<RequestId>,
-    /// The program asks from its first thread only: waiting for other writers costs less then.
-    pub single_threaded: bool,
-}
 
 /// Place, configuration and identity, before the store is opened.
 #[derive(Debug)]

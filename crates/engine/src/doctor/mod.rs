@@ -15,9 +15,10 @@ use jit_os::shell::shell_word;
 use jit_store::Outcome;
 
 use crate::api::Answer;
+use crate::api::Options;
 use crate::api::doctor::{Check, CheckStatus as Status, Checks, DoctorReply, DoctorRequest};
 use crate::api::hooks::HookStatus;
-use crate::context::{Context, Options, Surroundings, control_mode};
+use crate::context::{Context, Surroundings, control_mode};
 use crate::duration::format_secs;
 use crate::heartbeats as heartbeat;
 use crate::init as setup;

@@ -9,11 +9,12 @@ use jit_core::model::refusal::Code;
 use jit_store::{LogProblem as ProblemOfLog, Outcome, Recovered as OfStore};
 
 use crate::api::Answer;
+use crate::api::Options;
 use crate::api::doctor::{
     ConfigProblem, DoctorReply, IssueProblem, LogProblem, Problem, Recovered, Validated,
 };
 use crate::config::ConfigError;
-use crate::context::{Options, Surroundings};
+use crate::context::Surroundings;
 use crate::doctor::validate::{Audit, Finding, audit, sweep_left_overs};
 use crate::hooks::git::divergence;
 use crate::worktree_identity::identity::Need;

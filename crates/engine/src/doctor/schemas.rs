@@ -10,11 +10,12 @@ use jit_os::shell::shell_word;
 use jit_store::Outcome;
 
 use crate::api::Answer;
+use crate::api::Options;
 use crate::api::doctor::{
     DoctorReply, EntryNote, EntryProblem, MigratedFile, PlanErrors, RegistryError, RegistryErrors, Schemas,
 };
 use crate::compat::registry;
-use crate::context::{Options, Surroundings};
+use crate::context::Surroundings;
 use crate::plans;
 
 /// Name of the schema of plans. The other schemas describe registries.

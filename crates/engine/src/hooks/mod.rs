@@ -9,8 +9,9 @@ use jit_core::model::refusal::{Code, Refusal};
 use jit_store::Outcome;
 
 use crate::api::Answer;
+use crate::api::Options;
 use crate::api::hooks::{AgentAnswer, HookRan, HookReply, HookRequest};
-use crate::context::{Options, Surroundings, not_initialized};
+use crate::context::{Surroundings, not_initialized};
 use crate::hooks::agent::settings::HookEdit;
 use crate::worktree_identity::identity::Need;
 

@@ -6,8 +6,9 @@ use jit_agents::mcp_settings::{self, ConfigEdit, InstallScope, McpClient};
 use jit_store::Outcome;
 
 use crate::api::Answer;
+use crate::api::Options;
 use crate::api::setup::{McpServerChange, SetupReply};
-use crate::context::{Options, Surroundings};
+use crate::context::Surroundings;
 use crate::hooks::agent::settings::{digest, is_on_path, require_seen};
 
 /// The requested change of one configuration.

@@ -20,12 +20,13 @@ use jit_os::{file, io_refusal};
 use jit_store::{OpenOptions, Outcome};
 
 use crate::api::Answer;
+use crate::api::Options;
 use crate::api::gates::{Gate, GateName};
 use crate::api::init::{SetUp, SetUpReport};
 use crate::api::setup::{
     BoundAgent, Caller, ControlFolder, GatePreset, GatePresets, PresetGate, SetupReply, SetupRequest,
 };
-use crate::context::{Options, Surroundings, control_mode, ensure_control_dir};
+use crate::context::{Surroundings, control_mode, ensure_control_dir};
 use crate::file_locks::service::LOCKS;
 use crate::gates::presets;
 use crate::identity::Source;

@@ -28,9 +28,10 @@ use jit_store::{Outcome, View};
 
 use super::agent_entries;
 use crate::api::Answer;
+use crate::api::Options;
 use crate::api::init::{Left, MayUninstall, UninstallReport, Uninstalled};
 use crate::api::setup::SetupReply;
-use crate::context::{Context, Options};
+use crate::context::Context;
 use crate::gates::export::{GateExport, GateFile};
 use crate::init::{self as setup, ATTRIBUTES, CONFIG, FORMER_ATTRIBUTES, MERGE_DRIVER};
 use crate::ports::Files;

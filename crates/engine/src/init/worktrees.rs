@@ -10,9 +10,10 @@ use jit_git::{WorktreeEntry, worktrees};
 use jit_store::Outcome;
 
 use crate::api::Answer;
+use crate::api::Options;
 use crate::api::setup::SetupReply;
 use crate::api::worktrees::{GitWorktree, GitWorktrees, NewIdentity, WorktreeInfo, WorktreeState};
-use crate::context::{Options, Surroundings};
+use crate::context::Surroundings;
 use crate::refusals::refuse;
 use crate::worktree_identity::identity::{self, Need};
 

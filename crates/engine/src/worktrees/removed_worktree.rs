@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 use jit_core::model::refusal::{Code, Refusal};
 use jit_store::Outcome;
 
+use crate::api::Options;
 use crate::api::Request;
 use crate::api::landing::LandingRequest;
 use crate::api::units::UnitRequest;
-use crate::context::{Context, Options};
+use crate::context::Context;
 use crate::units::worktree_state::leads_to;
 
 /// A folder that was a worktree.

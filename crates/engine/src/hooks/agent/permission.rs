@@ -21,9 +21,9 @@ use jit_store::Outcome;
 use serde_json::value::RawValue;
 
 use crate::api::Answer;
+use crate::api::Options;
 use crate::api::hooks::{HookReply, PermissionAsk, ToolPermission};
 use crate::config::{Config, Sources};
-use crate::context::Options;
 use crate::hooks::agent as hooks;
 use crate::refusals::refuse;
 

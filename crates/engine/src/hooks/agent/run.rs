@@ -37,11 +37,12 @@ use jit_store::Outcome;
 
 use super::ground::{Ground, Whose};
 use super::guard::{self, Rules};
+use crate::api::Options;
 use crate::api::Reply;
 use crate::api::file_locks::LockPaths;
 use crate::api::sessions::{BindTo, StartSession};
 use crate::config::{Config, Origin, Sources};
-use crate::context::{Context, Options, Surroundings};
+use crate::context::{Context, Surroundings};
 use crate::heartbeats::{FileHeartbeats, Heartbeats as _};
 use crate::identity::Source;
 use crate::identity::process_binding as sessions;

@@ -16,8 +16,9 @@ use jit_core::model::refusal::{Code, Refusal};
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
 
+use crate::api::Options;
 use crate::api::hooks::AgentHookChange;
-use crate::context::{Options, Surroundings};
+use crate::context::Surroundings;
 use crate::refusals::refuse;
 
 /// The requested change of the settings of one program.

@@ -16,9 +16,9 @@ use jit_os::file;
 use jit_store::Outcome;
 use serde_json::Value;
 
+use crate::api::Options;
 use crate::api::hooks::{MergeFile, MergedFile, RefusedMerge};
 use crate::api::path::ApiPath;
-use crate::context::Options;
 use crate::gates::{Registry, Results};
 use crate::hooks::git::run::remember_merged;
 use crate::issues::lineage;

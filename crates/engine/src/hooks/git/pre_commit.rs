@@ -37,8 +37,9 @@ use jit_store::{Outcome, View};
 
 use super::staged::{self, Kind, Staged};
 use super::{global, locked};
+use crate::api::Options;
 use crate::config::Mode;
-use crate::context::{Context, Options, Surroundings};
+use crate::context::{Context, Surroundings};
 use crate::hooks::git::MERGED;
 use crate::issues::lineage;
 use crate::ports::{Files, Texts};

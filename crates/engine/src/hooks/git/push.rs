@@ -17,9 +17,10 @@ use jit_core::model::refusal::{Code, Refusal};
 use jit_git::Git;
 use jit_store::Outcome;
 
+use crate::api::Options;
 use crate::api::verify::Verdict;
 use crate::config::{Mode, PrePush};
-use crate::context::{Context, Options, Surroundings};
+use crate::context::{Context, Surroundings};
 use crate::hooks::git::verify::{self, Commit, Leases};
 use crate::refusals::refuse;
 use crate::worktree_identity::identity::Need;

@@ -10,7 +10,7 @@ use jit_os::file;
 use jit_store::Outcome;
 
 use super::{pre_commit, push, trailers};
-use crate::context::Options;
+use crate::api::Options;
 use crate::hooks::git::{CLIENT, MERGED, SERVER};
 use crate::refusals::refuse;
 use crate::worktree_identity::identity::Need;

@@ -23,8 +23,8 @@ use jit_git::{Git, Place};
 use jit_os::{file, io_refusal};
 use jit_store::Outcome;
 
+use crate::api::Options;
 use crate::config::Mode;
-use crate::context::Options;
 use crate::hooks::git::verify::{AGENT, LEASE, WORKTREE};
 use crate::refusals::refuse;
 use crate::worktree_identity::identity::Need;
