@@ -19,7 +19,7 @@ pub const CHECK_FAILED: u8 = 6;
 /// Returns the documented JSON of a failure.
 pub fn failure(refusal: &Refusal) -> Value {
     let details = match &refusal.details {
-        Details::None | Details::LockFileAppeared => Value::Null,
+        Details::None | Details::LockFileAppeared | Details::UnknownIssue => Value::Null,
         Details::Locks(leases) => {
             let locks: Vec<LockView> = leases.iter().filter_map(LockView::of).collect();
             json!({ "locks": locks })

@@ -320,23 +320,36 @@ pub fn write_file(path: &std::path::Path, content: &[u8]) -> Outcome<String> {
     Ok(path.display().to_string())
 }
 
-/// Returns a file for the engine to read. `-` is standard input, which is read here.
+/// Returns a file for the engine to read. Standard input (`-`), pipes and devices are read here, because they can be
+/// read only once.
 pub fn file_source(path: PathBuf) -> Outcome<FileSource> {
+    let source: Option<Box<dyn std::io::Read>> = match path.metadata() {
+        _ if path.as_os_str() == "-" => Some(Box::new(std::io::stdin().lock())),
+        Ok(meta) if !meta.is_file() && !meta.is_dir() => {
+            let file = std::fs::File::open(&path);
+            Some(Box::new(file.map_err(|e| unreadable(&path, &e))?))
+        }
+        _ => None,
+    };
     let mut content = None;
-    if path.as_os_str() == "-" {
+    if let Some(source) = source {
         let mut bytes = Vec::new();
         // The engine refuses what is longer than its limit.
-        let read = std::io::stdin()
-            .lock()
-            .take(MAX_IMPORT_BYTES + 1)
-            .read_to_end(&mut bytes);
-        read.map_err(|e| Box::new(Refusal::new(Code::Io, format!("cannot read -: {e}"))))?;
+        let read = source.take(MAX_IMPORT_BYTES + 1).read_to_end(&mut bytes);
+        read.map_err(|e| unreadable(&path, &e))?;
         content = Some(bytes.into());
     }
     Ok(FileSource {
         path: path.into(),
         content,
     })
+}
+
+fn unreadable(path: &std::path::Path, e: &std::io::Error) -> Box<Refusal> {
+    Box::new(Refusal::new(
+        Code::Io,
+        format!("cannot read {}: {e}", path.display()),
+    ))
 }
 
 /// Parses a duration such as `600`, `90s` or `1h30m` into seconds.

@@ -9,7 +9,7 @@ use std::process::Command;
 use jit_core::model::ids::IssuePrefix;
 use jit_core::model::issue::{IssueState, Performer, Priority};
 use jit_core::model::plan::Settings;
-use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::refusal::{Code, Details, Refusal};
 use jit_engine::api::attempts::{AgentPreview, AttemptReply, AttemptRequest, DispatchAsk};
 use jit_engine::api::issues::{CreateIssue, IssueReply, IssueRequest};
 use jit_engine::api::units::{CreateUnit, UnitEnv, UnitReply, UnitRequest, UnitView};
@@ -65,7 +65,7 @@ fn issue(flags: &Flags, call: &Invocation) -> Outcome<String> {
                     return Ok(view.issue.id.to_string());
                 }
             }
-            Err(refusal) if refusal.code == Code::NotFound => {}
+            Err(refusal) if refusal.details == Details::UnknownIssue => {}
             Err(refusal) => return Err(refusal),
         }
     }

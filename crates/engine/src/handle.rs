@@ -82,7 +82,9 @@ pub fn handle_and<T>(cx: &Context, request: Request, show: impl Fn(&Reply) -> T)
             dispatch(cx, request)
         }
         // Before an issue is reported as missing, issues that only the tree has are imported.
-        Err(refusal) if refusal.code == Code::NotFound && crate::issues::sync::join_unknown(cx)? > 0 => {
+        Err(refusal)
+            if refusal.code == Code::NotFound && crate::issues::sync::join_unknown(cx).unwrap_or(0) > 0 =>
+        {
             dispatch(cx, request)
         }
         other => other,
@@ -110,7 +112,12 @@ fn dispatch(cx: &Context, request: Request) -> Outcome<Answer> {
         Request::FileLocks(request) => crate::file_locks::handle(cx, request),
         Request::Notify(request) => crate::notify::handle(cx, request),
         request @ (Request::Setup(_) | Request::Config(_) | Request::Hooks(_) | Request::Doctor(_)) => {
-            ask(&cx.options, request)
+            // They look at the place anew, because they also work where a context cannot be opened.
+            let options = Options {
+                dir: Some(cx.place.start.clone()),
+                ..cx.options.clone()
+            };
+            ask(&options, request)
         }
     }
 }

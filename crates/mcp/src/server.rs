@@ -125,7 +125,11 @@ fn failure(refusal: &Refusal) -> Value {
             told["holders"] = json!(locks);
         }
         Details::Candidates(names) => told["candidates"] = json!(names),
-        Details::None | Details::Facts(_) | Details::Counts(_) | Details::LockFileAppeared => {}
+        Details::None
+        | Details::Facts(_)
+        | Details::Counts(_)
+        | Details::LockFileAppeared
+        | Details::UnknownIssue => {}
     }
     told
 }

@@ -2,7 +2,7 @@
 //!
 //! Commands that wait for an agent use `follow_to_the_end`.
 //!
-//! What must hold: reading a log writes nothing and starts nothing.
+//! What must hold: without `--follow`, it writes nothing and starts nothing.
 
 use std::ops::ControlFlow;
 
@@ -44,6 +44,14 @@ pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
         return call.ask(AttemptRequest::Folder {
             unit: flags.unit,
             attempt: flags.attempt,
+        });
+    }
+    if flags.follow {
+        // Starts a shim again that died before its agent: otherwise there is no end to wait for. If it is refused, the
+        // lines are shown all the same.
+        let _ = call.send(UnitRequest::Settle {
+            unit: flags.unit.clone(),
+            all: true,
         });
     }
     let log = Subscribe::AttemptLog {

@@ -41,7 +41,10 @@ fn status(flags: Flags, call: &Invocation) -> Outcome<Answer> {
         all,
     })?;
     match &answer.reply {
-        Reply::Units(units) if units.has_agent_at_work() => call.send(UnitRequest::Settle { unit, all }),
+        Reply::Units(units) if units.has_agent_at_work() => {
+            // Recording comes second: if it is refused, the units are shown as they were found.
+            Ok(call.send(UnitRequest::Settle { unit, all }).unwrap_or(answer))
+        }
         _ => Ok(answer),
     }
 }

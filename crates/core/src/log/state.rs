@@ -540,6 +540,7 @@ pub fn resolve(table: &dyn Table, text: &IssuePrefix) -> Result<Issue, Stop> {
         Refusal::new(Code::NotFound, format!("no issue is called {}", text.as_str()))
             .help("jit issue list")
             .help("jit issue create <title>")
+            .details(Details::UnknownIssue)
     };
     if !text.may_abbreviate() {
         let mut refusal = not_found();

@@ -5,9 +5,15 @@
 //! Invariant: what is accepted is at most [`MAX_SECS`], so adding it to any time of this millennium cannot overflow.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 /// Longest length of time anybody may ask for: a hundred years.
 pub const MAX_SECS: u64 = 100 * 365 * 86_400;
+
+/// A duration from a caller: at most [`MAX_SECS`], so that it can be added to any time.
+pub fn bounded(secs: u64) -> Duration {
+    Duration::from_secs(secs.min(MAX_SECS))
+}
 
 const UNITS: [(u8, u64); 4] = [(b'd', 86_400), (b'h', 3_600), (b'm', 60), (b's', 1)];
 

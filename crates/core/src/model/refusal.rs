@@ -198,6 +198,8 @@ pub enum Details {
     /// A program without jit created a lock file after the state was read. Import it and decide again. A signal inside
     /// the program: it has no data to show.
     LockFileAppeared,
+    /// No issue has this name.
+    UnknownIssue,
 }
 
 impl Refusal {

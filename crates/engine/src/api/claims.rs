@@ -44,9 +44,9 @@ requests! {
             process: ProcessRef,
             /// The interval to record. It is at most a third of the shortest lease; the setting counts if not given.
             interval_secs: Option<u64>,
-        } => writes(Nothing),
+        } => writes(Nothing).despite_settings(),
         /// The process with this number, and the agent that a heartbeat for it belongs to.
-        Vouch { pid: u32 } => writes(Nothing),
+        Vouch { pid: u32 } => reads(Nothing),
         /// Active leases, of all issues or of one.
         List { issue: Option<IssuePrefix> } => reads(IfMoved),
         /// Records of past and present leases, the newest `limit`.

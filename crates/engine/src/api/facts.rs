@@ -10,8 +10,10 @@ use crate::worktree_identity::identity::Need;
 /// Facts about one request.
 #[derive(Debug, Clone)]
 pub struct Facts {
-    /// Whether it may write. If so, the worktree needs an identity.
+    /// Whether it may change anything: the log, files, git, or what runs on this machine.
     pub writes: bool,
+    /// Whether the worktree must have an identity.
+    pub identity: bool,
     /// The part of the tree whose changes are imported first.
     pub tree: TreeScope,
     /// Whether it depends on leases: lock files of other programs are imported first.
@@ -37,6 +39,7 @@ pub enum TreeScope {
 pub(crate) fn reads(tree: TreeScope) -> Facts {
     Facts {
         writes: false,
+        identity: false,
         tree,
         leases: false,
         despite_settings: false,
@@ -47,6 +50,7 @@ pub(crate) fn reads(tree: TreeScope) -> Facts {
 pub(crate) fn writes(tree: TreeScope) -> Facts {
     Facts {
         writes: true,
+        identity: true,
         ..reads(tree)
     }
 }
@@ -59,9 +63,17 @@ pub(crate) fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> TreeScope {
 impl Facts {
     /// Whether the worktree must have an identity.
     pub fn need(&self) -> Need {
-        match self.writes {
+        match self.identity {
             true => Need::Write,
             false => Need::Read,
+        }
+    }
+
+    /// The request writes, but nothing that belongs to the worktree.
+    pub(crate) fn without_identity(self) -> Self {
+        Self {
+            identity: false,
+            ..self
         }
     }
 
@@ -80,7 +92,11 @@ impl Facts {
 
     /// The request writes only if this holds.
     pub(crate) fn writes_if(self, writes: bool) -> Self {
-        Self { writes, ..self }
+        Self {
+            writes,
+            identity: writes,
+            ..self
+        }
     }
 }
 

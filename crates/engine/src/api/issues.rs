@@ -119,6 +119,7 @@ pub enum Sort {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct CreateIssue {
     pub id: Option<IssueId>,
     pub title: String,
@@ -134,6 +135,7 @@ pub struct CreateIssue {
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct IssueFilter {
     pub state: Option<IssueState>,
     pub label: Option<String>,

@@ -6,13 +6,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::facts::TreeScope::Nothing;
-use crate::api::facts::{reads, replies, requests};
+use crate::api::facts::{replies, requests, writes};
 
 requests! {
     /// Notifications.
     pub enum NotifyRequest {
         /// Sends a test notification.
-        Test => reads(Nothing),
+        Test => writes(Nothing).without_identity(),
     }
 }
 

@@ -5,17 +5,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::facts::TreeScope::{IfMoved, Nothing};
-use crate::api::facts::{reads, replies, requests};
+use crate::api::facts::{reads, replies, requests, writes};
 
 requests! {
-    /// Trust in commands. It belongs to the user, not to the worktree: none of these writes to the repository.
+    /// Trust in commands. It belongs to the user, not to the worktree: none of these writes to the log.
     pub enum TrustRequest {
         /// Lists the commands that came with the repository, and whether they are trusted.
         List => reads(IfMoved),
         /// Trusts these commands, exactly as they were shown.
-        Approve { commands: Vec<Need> } => reads(IfMoved),
+        Approve { commands: Vec<Need> } => writes(IfMoved).without_identity(),
         /// Revokes the trust in all commands of this repository.
-        Revoke => reads(IfMoved),
+        Revoke => writes(IfMoved).without_identity(),
         /// Refuses a caller that may not approve commands.
         RequireApprover => reads(Nothing),
         /// Refuses if a command of this repository is not trusted. The refusal shows each of them.

@@ -92,7 +92,7 @@ pub struct UnitView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unsettled: Option<String>,
     /// Options of this dispatch that came from the last attempt or the plan, and not from the caller.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub as_before: Vec<String>,
 }
 

@@ -6,8 +6,6 @@ use std::io;
 
 use jit_core::log::state;
 use jit_core::model::refusal::{Code, Refusal};
-use jit_core::model::time::Wall;
-use jit_os::clock::wall_ms;
 use jit_os::process::ProcessRef;
 use jit_store::Outcome;
 
@@ -44,10 +42,10 @@ pub(super) fn beat(cx: &Context, process: ProcessRef, asked: Option<u64>) -> Out
         branch: cx.branch.clone(),
         pid: process.pid,
         start_time: process.start,
-        last_beat: Wall::from_ms(wall_ms()),
+        last_beat: cx.clock.wall(),
         interval_secs: interval(cx, asked)?,
     };
-    heartbeats::write(&cx.place.control_dir, &beat).map_err(failed)?;
+    cx.heartbeats.beat(&beat).map_err(failed)?;
     crate::leases::renew_own(cx)?;
     Ok(plain(cx, ClaimReply::Heartbeat(beat).into()))
 }

@@ -155,7 +155,7 @@ pub(crate) fn handle(cx: &Context, request: ClaimRequest) -> Outcome<Answer> {
                 note,
                 on_behalf_of,
             };
-            acquire(cx, &command, wait_secs.map(Duration::from_secs))
+            acquire(cx, &command, wait_secs.map(crate::duration::bounded))
         }
         ClaimRequest::Next {
             label,
@@ -169,7 +169,10 @@ pub(crate) fn handle(cx: &Context, request: ClaimRequest) -> Outcome<Answer> {
                 ttl_secs,
                 on_behalf_of: None,
             };
-            crate::issues::change::picked(cx, acquire(cx, &command, wait_secs.map(Duration::from_secs))?)
+            crate::issues::change::picked(
+                cx,
+                acquire(cx, &command, wait_secs.map(crate::duration::bounded))?,
+            )
         }
         ClaimRequest::Renew { target, ttl_secs } => carry_out(
             cx,

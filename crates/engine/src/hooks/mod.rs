@@ -10,6 +10,7 @@ use jit_store::Outcome;
 
 use crate::api::Answer;
 use crate::api::Options;
+use crate::api::facts::{TreeScope, reads};
 use crate::api::hooks::{AgentAnswer, HookRan, HookReply, HookRequest};
 use crate::context::{Surroundings, not_initialized};
 use crate::hooks::agent::settings::HookEdit;
@@ -94,7 +95,13 @@ fn verify(options: &Options, range: &str) -> Outcome<Answer> {
     let found = Surroundings::find(options)?;
     let place = found.place.clone();
     let (verified, warnings) = match crate::opening::within(found, options, Need::Read) {
-        Ok(cx) => (git::verify::range(&place, Some(&cx), range)?, cx.warnings),
+        Ok(cx) => {
+            // After a pull, the log learns first of the issues that came with the commits.
+            let (mut warnings, _) = crate::issues::sync::sync_tree(&cx, &reads(TreeScope::IfMoved), || ());
+            let verified = git::verify::range(&place, Some(&cx), range)?;
+            warnings.extend(cx.warnings);
+            (verified, warnings)
+        }
         // Without jit there is no log, so every commit is reported as unknown.
         Err(refusal) if refusal.code == Code::NotInitialized => {
             (git::verify::range(&place, None, range)?, Vec::new())

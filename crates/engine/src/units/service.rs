@@ -219,11 +219,6 @@ pub(crate) fn unit_turn(cx: &Context, unit: &UnitId, wait: bool) -> Outcome<Opti
     }
 }
 
-/// Returns the unit of this worktree.
-pub fn unit_here(cx: &Context) -> Outcome<UnitId> {
-    Ok(crate::units::service::living_unit(cx, &crate::write_path::view(cx)?, None)?.id)
-}
-
 pub(crate) fn load_unit(cx: &Context, id: &UnitId) -> Outcome<Unit> {
     let view = crate::write_path::view(cx)?;
     let unit = jit_core::decide::units::require(&*view.table, id).map_err(crate::refusals::stopped)?;

@@ -47,7 +47,10 @@ fn removed_worktree(options: &Options) -> Option<RemovedWorktree> {
 pub(crate) fn open_instead(options: &Options, request: &Request) -> Option<Outcome<(Context, Request)>> {
     if !matches!(
         request,
-        Request::Units(UnitRequest::Finish { .. }) | Request::Landing(LandingRequest::Merge(_))
+        Request::Units(UnitRequest::Finish { .. })
+            | Request::Landing(LandingRequest::Merge(_))
+            // A landing may have to ask for approval.
+            | Request::Trust(_)
     ) {
         return None;
     }

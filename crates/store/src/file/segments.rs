@@ -265,7 +265,8 @@ impl FileStore {
         let mut before: Option<Position> = None;
         for (n, segment) in segments.iter().enumerate() {
             let until = segments.get(n + 1).map(|next| next.first);
-            if stopped || segment.first > upto || until.is_some_and(|until| until <= after + 1) {
+            if stopped || segment.first > upto || until.is_some_and(|until| until <= after.saturating_add(1))
+            {
                 continue;
             }
             let file;
