@@ -6,10 +6,11 @@
 //! - Every worktree of a repository finds the same `control_dir`.
 //! - No git at all is an ordinary case: the nearest `.jit/` upwards, else the start, serves as both planes (A3).
 //! - A `.git` that leads nowhere is an error, never "no git": guessing would split the control plane.
+//! - A repository of another user is refused as git refuses it (L2, [`crate::owner`]). Without git, a `.jit/` of another
+//!   user above the start is passed over.
 //!
-//! Limitations: `safe.directory` is not checked (nothing that comes with the repository is run from here);
-//! includes in git's configuration are ignored, see [`crate::config`]; refs kept as reftable have no readable HEAD,
-//! so [`Place::branch`] then asks git.
+//! Limitations: includes in git's configuration are ignored, see [`crate::config`]; refs kept as reftable have no
+//! readable HEAD, so [`Place::branch`] then asks git.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -24,6 +25,7 @@ use rustix::io::Errno;
 
 use crate::config::{BadConfig, RepoConfig, Shared};
 use crate::files::{physical, physical_from, physical_or_plain, read, read_head, without_line_end};
+use crate::owner::{self, Foreign, Owners};
 use crate::run::{Git, GitError};
 
 /// The environment variables that change where git and jit look.
@@ -36,6 +38,8 @@ pub struct GitEnv {
     pub git_discovery_across_filesystem: Option<OsString>,
     /// Overrides the control folder and nothing else.
     pub jit_dir: Option<OsString>,
+    /// The user that called sudo.
+    pub sudo_uid: Option<OsString>,
 }
 
 impl GitEnv {
@@ -49,6 +53,7 @@ impl GitEnv {
             git_ceiling_directories: var("GIT_CEILING_DIRECTORIES"),
             git_discovery_across_filesystem: var("GIT_DISCOVERY_ACROSS_FILESYSTEM"),
             jit_dir: var("JIT_DIR"),
+            sudo_uid: var("SUDO_UID"),
         }
     }
 
@@ -76,6 +81,8 @@ pub enum DiscoverError {
         "{file:?} leads to {target:?}, which is not a git repository (moved or deleted? `git worktree repair` run in the main worktree mends the link)"
     )]
     Dangling { file: PathBuf, target: PathBuf },
+    #[error("{repository:?} is a repository of another user ({part:?} is not yours)")]
+    Owner { repository: PathBuf, part: PathBuf },
     #[error("cannot find the work tree {path:?} that {from} names: {source}")]
     WorkTree {
         path: PathBuf,
@@ -123,6 +130,12 @@ pub(super) enum HeadFile {
     Elsewhere,
 }
 
+impl From<Foreign> for DiscoverError {
+    fn from(Foreign { repository, part }: Foreign) -> Self {
+        Self::Owner { repository, part }
+    }
+}
+
 /// A git folder that was found.
 struct GitFolder {
     git_dir: PathBuf,
@@ -145,14 +158,19 @@ impl Place {
             return Self::settle(start.clone(), found, Some(start), env);
         }
         let limits = Limits::new(&start, env);
+        let owners = Owners::new(env.sudo_uid.as_deref());
         let mut next = Some(start.as_path());
         while let Some(folder) = next {
             let dot_git = folder.join(".git");
             if let Some(found) = probe(&dot_git, env, &start)? {
+                // A folder `.git` is the git folder, which is checked anyway.
+                let git_file = Some(dot_git.as_path()).filter(|path| *path != found.git_dir);
+                owner::check(owners, git_file, Some(folder), &found.git_dir, &found.common_dir)?;
                 let root = folder.to_owned();
                 return Self::settle(start, found, Some(root), env);
             }
             if let Some(found) = git_folder(folder, env, &start)? {
+                owner::check(owners, None, None, &found.git_dir, &found.common_dir)?;
                 return Self::settle(start, found, None, env);
             }
             next = folder.parent().filter(|parent| limits.allow(parent));
@@ -214,10 +232,11 @@ impl Place {
     }
 
     fn without_git(start: PathBuf, env: &GitEnv, limits: &Limits) -> Self {
+        let owners = Owners::new(env.sudo_uid.as_deref());
         let mut next = Some(start.as_path());
         let mut root = start.as_path();
         while let Some(folder) = next {
-            if folder.join(".jit").is_dir() {
+            if owners.own(&folder.join(".jit")) && folder.join(".jit").is_dir() {
                 root = folder;
                 break;
             }

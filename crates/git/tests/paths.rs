@@ -630,3 +630,78 @@ fn a2_reftable_asks_git_for_the_branch() {
     world.git(&wt, ["checkout", "-q", "--detach"]);
     assert_eq!(branch(&agree(&world, &wt)), None);
 }
+
+/// The user `nobody`.
+const SOMEBODY_ELSE: u32 = 65534;
+
+/// Changes the owner of a folder and all in it. Returns false if this process may not.
+fn give_away(path: &Path) -> bool {
+    let all = std::process::Command::new("chown")
+        .args(["-hR", &SOMEBODY_ELSE.to_string()])
+        .arg(path)
+        .output()
+        .expect("chown");
+    all.status.success()
+}
+
+#[test]
+fn l2_a_repository_of_another_user_is_refused_as_git_refuses_it() {
+    let world = GitWorld::new();
+    let repo = world.repo("repo");
+    let tree = world.worktree(&repo, "tree", "other");
+    let env = GitEnv::default();
+    if !give_away(&repo) {
+        println!("skipped: only root can give a repository away");
+        return;
+    }
+    // The work tree of `tree` is ours, its git folder is not.
+    for dir in [&repo, &repo.join(".git"), &tree] {
+        let found = Place::discover(dir, &env);
+        assert!(matches!(found, Err(DiscoverError::Owner { .. })), "{dir:?}: {found:?}");
+        assert_eq!(ask(&world, dir, &env, "--git-dir"), None, "git refuses {dir:?}");
+    }
+    // GIT_DIR names it: git does not check.
+    let explicit = GitEnv {
+        git_dir: Some(repo.join(".git").into()),
+        ..GitEnv::default()
+    };
+    agree_with(&world, &repo, &explicit);
+    // The user that called sudo.
+    let sudo = GitEnv {
+        sudo_uid: Some(SOMEBODY_ELSE.to_string().into()),
+        ..GitEnv::default()
+    };
+    Place::discover(&repo, &sudo).expect("the caller of sudo owns it");
+    let wrong = GitEnv {
+        sudo_uid: Some("1".into()),
+        ..GitEnv::default()
+    };
+    Place::discover(&repo, &wrong).expect_err("somebody else called sudo");
+}
+
+#[test]
+fn l2_the_repository_cannot_allow_itself() {
+    let world = GitWorld::new();
+    let repo = world.repo("repo");
+    world.git(&repo, ["config", "safe.directory", "*"]);
+    if !give_away(&repo) {
+        println!("skipped: only root can give a repository away");
+        return;
+    }
+    let found = Place::discover(&repo, &GitEnv::default());
+    assert!(matches!(found, Err(DiscoverError::Owner { .. })), "{found:?}");
+}
+
+#[test]
+fn l2_a_jit_folder_of_another_user_captures_nothing() {
+    let world = GitWorld::new();
+    let below = world.path("shared/mine");
+    fs::create_dir_all(world.path("shared/.jit")).expect("folder");
+    fs::create_dir_all(&below).expect("folder");
+    assert_eq!(discover(&below).control_dir, world.path("shared/.jit"));
+    if !give_away(&world.path("shared/.jit")) {
+        println!("skipped: only root can give a folder away");
+        return;
+    }
+    assert_eq!(discover(&below).control_dir, below.join(".jit"));
+}
