@@ -5,7 +5,8 @@ use std::path::Path;
 
 use jit_core::log::stop::Stop;
 use jit_core::model::refusal::{Code, Refusal};
-use jit_git::GitError;
+use jit_git::{DiscoverError, GitError};
+use jit_os::shell::shell_word;
 
 pub fn refuse(code: Code, message: impl ToString) -> Box<Refusal> {
     Box::new(Refusal::new(code, message.to_string()))
@@ -17,6 +18,16 @@ pub fn stopped(stop: Stop) -> Box<Refusal> {
         Stop::Refused(refusal) => refusal,
         Stop::Unreadable(e) => refuse(Code::Io, e),
     }
+}
+
+/// Converts a failed discovery. A repository of another user is refused as git refuses it, with git's own remedy.
+pub(crate) fn no_place(error: DiscoverError) -> Box<Refusal> {
+    let DiscoverError::Owner { repository, .. } = &error else {
+        return refuse(Code::NotFound, error);
+    };
+    let repository = shell_word(&repository.to_string_lossy());
+    let remedy = format!("git config --global --add safe.directory {repository}");
+    Box::new(Refusal::new(Code::NotAllowed, error.to_string()).help(remedy))
 }
 
 /// Returns the first ids of a list, and the number of the others.

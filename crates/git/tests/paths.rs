@@ -657,7 +657,10 @@ fn l2_a_repository_of_another_user_is_refused_as_git_refuses_it() {
     // The work tree of `tree` is ours, its git folder is not.
     for dir in [&repo, &repo.join(".git"), &tree] {
         let found = Place::discover(dir, &env);
-        assert!(matches!(found, Err(DiscoverError::Owner { .. })), "{dir:?}: {found:?}");
+        assert!(
+            matches!(found, Err(DiscoverError::Owner { .. })),
+            "{dir:?}: {found:?}"
+        );
         assert_eq!(ask(&world, dir, &env, "--git-dir"), None, "git refuses {dir:?}");
     }
     // GIT_DIR names it: git does not check.

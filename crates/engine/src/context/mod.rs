@@ -26,7 +26,7 @@ use crate::api::{Answer, Options, Reply};
 use crate::config::{Config, ConfigError, Origin, Sources};
 use crate::identity::{self as agent, AgentEnv, Whoami, process_binding as bound};
 use crate::ports::{Clock, GitRunner, Heartbeats, Store, TargetLocks, Texts};
-use crate::refusals::refuse;
+use crate::refusals::{no_place, refuse};
 
 /// Place, configuration and identity, before the store is opened.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ pub fn not_initialized(place: &Place) -> Box<Refusal> {
 impl Surroundings {
     pub fn find(options: &Options) -> Outcome<Self> {
         let dir = options.dir.as_deref().unwrap_or(Path::new("."));
-        let place = Place::discover(dir, &GitEnv::from_process()).map_err(|e| refuse(Code::NotFound, e))?;
+        let place = Place::discover(dir, &GitEnv::from_process()).map_err(no_place)?;
         let sources = Sources::from_process(&place);
         let config = Config::load(&sources).map_err(|e| {
             Box::new(Refusal::new(Code::Config, e.to_string()).help("mend it, then: jit doctor"))
@@ -95,7 +95,7 @@ impl Surroundings {
     /// Also works with an invalid configuration: uses its valid part, and returns the error.
     pub fn despite(options: &Options) -> Outcome<(Self, Option<ConfigError>)> {
         let dir = options.dir.as_deref().unwrap_or(Path::new("."));
-        let place = Place::discover(dir, &GitEnv::from_process()).map_err(|e| refuse(Code::NotFound, e))?;
+        let place = Place::discover(dir, &GitEnv::from_process()).map_err(no_place)?;
         let sources = Sources::from_process(&place);
         let (config, error) = Config::load_despite(&sources);
         Ok((Self::around(place, config, &sources, options)?, error))

@@ -43,7 +43,7 @@ use crate::context::{Context, Surroundings};
 use crate::hooks::git::MERGED;
 use crate::issues::lineage;
 use crate::ports::{Files, Texts};
-use crate::refusals::refuse;
+use crate::refusals::{no_place, refuse};
 use crate::worktree_identity::identity::Need;
 
 /// The number of issues that one refusal names.
@@ -52,7 +52,7 @@ const SHOWN: usize = 5;
 /// Checks the staged changes. Returns warnings, or refuses the commit with the reason.
 pub fn check(options: &Options) -> Outcome<Vec<String>> {
     let dir = options.dir.as_deref().unwrap_or(Path::new("."));
-    let place = Place::discover(dir, &GitEnv::from_process()).map_err(|e| refuse(Code::NotFound, e))?;
+    let place = Place::discover(dir, &GitEnv::from_process()).map_err(no_place)?;
     if !place.control_dir.is_dir() && !place.local_jit.as_deref().is_some_and(Path::is_dir) {
         // The folder of hooks is shared by many repositories.
         return Ok(Vec::new());

@@ -12,7 +12,7 @@ use jit_store::Outcome;
 use super::{pre_commit, push, trailers};
 use crate::api::Options;
 use crate::hooks::git::{CLIENT, MERGED, SERVER};
-use crate::refusals::refuse;
+use crate::refusals::no_place;
 use crate::worktree_identity::identity::Need;
 
 /// The most bytes of merge-driver digests that are kept.
@@ -44,7 +44,7 @@ pub fn run(options: &Options, hook: &str, args: &[OsString], input: &[u8]) -> Ou
 
 fn place(options: &Options) -> Outcome<Place> {
     let dir = options.dir.as_deref().unwrap_or(Path::new("."));
-    Place::discover(dir, &GitEnv::from_process()).map_err(|e| refuse(Code::NotFound, e))
+    Place::discover(dir, &GitEnv::from_process()).map_err(no_place)
 }
 
 /// Turns a harmless failure into a warning that does not stop git. In a repository without jit it is silent.
