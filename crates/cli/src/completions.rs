@@ -6,7 +6,6 @@ use clap_complete::Shell;
 use jit_store::Outcome;
 use serde_json::json;
 
-use crate::grammar::documented;
 use crate::invocation::{Invocation, Output};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -33,7 +32,7 @@ pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
         For::Fish => Shell::Fish,
     };
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut documented(), "jit", &mut script);
+    clap_complete::generate(shell, &mut (call.program.grammar)(), "jit", &mut script);
     let script = String::from_utf8_lossy(&script).into_owned();
     let value = json!({ "shell": shell.to_string(), "script": script });
     Ok(call.show(&value, |_| script))

@@ -12,7 +12,6 @@ use jit_store::Outcome;
 
 use crate::invocation::{Invocation, Output};
 use crate::render::{self, Style, clean_line, clean_path};
-use crate::reply_text::text;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -53,7 +52,7 @@ pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
         branches: flags.branches,
     })?;
     Ok(call
-        .show(&answer.reply.value(), |style| text(&answer.reply, "", style))
+        .show(&answer.reply.value(), |style| call.text(&answer.reply, style))
         .warn(answer.warnings))
 }
 

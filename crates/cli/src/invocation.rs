@@ -15,13 +15,12 @@ use jit_engine::api::claims::ClaimRequest;
 use jit_engine::api::content::FileSource;
 use jit_engine::api::issues::{IssueRequest, MAX_IMPORT_BYTES};
 use jit_engine::api::stream::{StreamEnd, Subscribe};
-use jit_engine::api::{Answer, Request};
+use jit_engine::api::{Answer, Reply, Request};
 use jit_engine::stream::Take;
 use jit_store::Outcome;
 
 use crate::exit::BROKEN_PIPE;
 use crate::render::{self, Color, Style};
-use crate::reply_text::{ids, text};
 
 /// Global options: every command accepts them.
 #[derive(Debug)]
@@ -129,6 +128,18 @@ pub struct Invocation {
     pub style: Style,
     /// The words as typed, so that the command can be printed again.
     pub typed: Vec<OsString>,
+    pub program: &'static Program,
+}
+
+/// The parts of the program that know every command. A command reaches them through its invocation, so that it does not
+/// depend on all other commands.
+pub struct Program {
+    /// The whole grammar, for completions and manual pages.
+    pub grammar: fn() -> clap::Command,
+    /// A reply as text for people. The second argument is the first word about a lease that was granted.
+    pub text: fn(&Reply, &str, Style) -> String,
+    /// The ids of everything that was written, one a line.
+    pub ids: fn(&Reply) -> String,
 }
 
 /// The result of a command: text for standard output, warnings, and the exit code.
@@ -181,6 +192,11 @@ impl Invocation {
 
     pub fn quiet(&self) -> bool {
         self.global.quiet
+    }
+
+    /// Returns a reply as text for people.
+    pub fn text(&self, reply: &Reply, style: Style) -> String {
+        (self.program.text)(reply, "", style)
     }
 
     /// Returns the answer in the requested form: text or JSON.
@@ -285,8 +301,8 @@ impl Invocation {
         jit_os::memory::use_large_pages();
         let (Answer { reply, warnings }, shown) = jit_engine::handle::ask_and(&options, request, |reply| {
             self.show(&reply.value(), |style| match writes && self.quiet() {
-                true => ids(reply),
-                false => text(reply, done, style),
+                true => (self.program.ids)(reply),
+                false => (self.program.text)(reply, done, style),
             })
         })?;
         let output = shown.warn(warnings);
@@ -320,17 +336,19 @@ pub fn write_file(path: &std::path::Path, content: &[u8]) -> Outcome<String> {
     Ok(path.display().to_string())
 }
 
-/// Returns a file for the engine to read. Standard input (`-`), pipes and devices are read here, because they can be
-/// read only once.
+/// Folders of files that this process has open, as `<(…)` passes them.
+const OPEN_FILES: [&str; 3] = ["/dev/fd", "/dev/stdin", "/proc/self/fd"];
+
+/// Returns a file for the engine to read. Standard input (`-`) and pipes that this process has open are read here,
+/// because only this process has them, and only once.
 pub fn file_source(path: PathBuf) -> Outcome<FileSource> {
-    let source: Option<Box<dyn std::io::Read>> = match path.metadata() {
-        _ if path.as_os_str() == "-" => Some(Box::new(std::io::stdin().lock())),
-        Ok(meta) if !meta.is_file() && !meta.is_dir() => {
-            let file = std::fs::File::open(&path);
-            Some(Box::new(file.map_err(|e| unreadable(&path, &e))?))
-        }
-        _ => None,
-    };
+    let mut source: Option<Box<dyn std::io::Read>> = None;
+    if path.as_os_str() == "-" {
+        source = Some(Box::new(std::io::stdin().lock()));
+    } else if OPEN_FILES.iter().any(|open| path.starts_with(open)) {
+        let file = std::fs::File::open(&path);
+        source = Some(Box::new(file.map_err(|e| unreadable(&path, &e))?));
+    }
     let mut content = None;
     if let Some(source) = source {
         let mut bytes = Vec::new();

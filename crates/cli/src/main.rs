@@ -9,6 +9,7 @@ mod block;
 mod blocked;
 mod changelog;
 mod claim;
+mod commands;
 mod completions;
 mod config;
 mod conflicts;
@@ -67,9 +68,17 @@ use clap::error::ErrorKind;
 use jit_core::model::refusal::{Code, Details, Refusal};
 use serde_json::json;
 
-use crate::grammar::{Wanted, all_commands, as_value, find, tree, usage};
-use crate::invocation::{GlobalArgs, Invocation, invalid};
+use crate::commands::{Wanted, all_commands, as_value, documented, find, tree};
+use crate::grammar::usage;
+use crate::invocation::{GlobalArgs, Invocation, Program, invalid};
 use crate::render::Style;
+
+/// The parts of the program that know every command, for those that do not.
+const PROGRAM: Program = Program {
+    grammar: documented,
+    text: reply_text::text,
+    ids: reply_text::ids,
+};
 
 #[global_allocator]
 static ALLOCATOR: jit_os::memory::Allocator = jit_os::memory::Allocator;
@@ -135,6 +144,7 @@ fn run_command(args: Vec<OsString>) -> u8 {
         style: Style::new(global.color),
         global,
         typed: args,
+        program: &PROGRAM,
     };
     match (verb.run)(below, &call) {
         Ok(output) => {

@@ -8,7 +8,6 @@ use clap::Command;
 use jit_store::Outcome;
 use serde_json::json;
 
-use crate::grammar::documented;
 use crate::invocation::{Invocation, Output, invalid, write_file};
 use crate::render::clean_line;
 
@@ -24,7 +23,7 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
-    let mut root = documented();
+    let mut root = (call.program.grammar)();
     root.build();
     let Some(folder) = flags.output else {
         let page = String::from_utf8_lossy(&page(&root)?).into_owned();

@@ -13,7 +13,6 @@ use jit_store::Outcome;
 
 use crate::invocation::{Invocation, Output, invalid, unexpected};
 use crate::render::{self, Style, clean};
-use crate::reply_text;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -37,9 +36,7 @@ pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
     if flags.revoke {
         let answer = call.send(TrustRequest::Revoke)?;
         return Ok(call
-            .show(&answer.reply.value(), |style| {
-                reply_text::text(&answer.reply, "", style)
-            })
+            .show(&answer.reply.value(), |style| call.text(&answer.reply, style))
             .warn(answer.warnings));
     }
     let all = commands(TrustRequest::List, call)?;
@@ -55,8 +52,8 @@ pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
     };
     let reply = Reply::Trust(TrustReply::Commands(Commands { commands: shown }));
     Ok(match flags.list {
-        true => call.show(&reply.value(), |style| reply_text::text(&reply, "", style)),
-        false => call.done(&reply.value(), &[], |style| reply_text::text(&reply, "", style)),
+        true => call.show(&reply.value(), |style| call.text(&reply, style)),
+        false => call.done(&reply.value(), &[], |style| call.text(&reply, style)),
     })
 }
 

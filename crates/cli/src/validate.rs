@@ -71,7 +71,7 @@ pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
             registry_text(errors, schema, file, style)
         }
         (DoctorReply::PlanErrors(PlanErrors { errors }), Some((_, file))) => plan_text(errors, file, style),
-        _ => crate::doctor::text(reply, style),
+        _ => call.text(&answer.reply, style),
     });
     let shown = shown.warn(answer.warnings);
     Ok(shown.exit(if ok { 0 } else { CHECK_FAILED }))

@@ -10,7 +10,6 @@ use jit_store::Outcome;
 
 use super::follow;
 use crate::invocation::{Invocation, Output};
-use crate::reply_text::text;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -39,6 +38,6 @@ pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
     }
     let answer = call.send(follow::status(&workflow.id))?;
     Ok(call
-        .show(&answer.reply.value(), |style| text(&answer.reply, "", style))
+        .show(&answer.reply.value(), |style| call.text(&answer.reply, style))
         .warn(answer.warnings))
 }

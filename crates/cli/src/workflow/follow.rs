@@ -20,7 +20,6 @@ use jit_store::Outcome;
 use crate::exit::{CHECK_FAILED, INTERRUPTED};
 use crate::invocation::{Invocation, Output, invalid, unexpected};
 use crate::render::{self, clean_line};
-use crate::reply_text::text;
 
 /// A second Ctrl-C within this time stops the agents.
 const SECOND: Duration = Duration::from_secs(3);
@@ -142,7 +141,7 @@ pub fn lead(id: &WorkflowId, call: &Invocation) -> Outcome<Output> {
         }
         _ => false,
     };
-    let shown = call.show(&answer.reply.value(), |style| text(&answer.reply, "", style));
+    let shown = call.show(&answer.reply.value(), |style| call.text(&answer.reply, style));
     let shown = shown.warn(answer.warnings);
     Ok(match (failed, workflow.is_over()) {
         (true, _) => shown.exit(CHECK_FAILED),

@@ -18,7 +18,6 @@ use serde_json::json;
 use crate::exit::{BROKEN_PIPE, CHECK_FAILED};
 use crate::invocation::{Invocation, Output, unexpected};
 use crate::render::{self, clean_line};
-use crate::reply_text::text;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -119,7 +118,7 @@ pub fn follow_to_the_end(named: Option<&str>, call: &Invocation) -> Outcome<Outp
         all: true,
     })?;
     let shown = call
-        .show(&answer.reply.value(), |style| text(&answer.reply, "", style))
+        .show(&answer.reply.value(), |style| call.text(&answer.reply, style))
         .warn(answer.warnings);
     Ok(match unit.state {
         Phase::Failed => shown.exit(CHECK_FAILED),

@@ -12,7 +12,6 @@ use jit_store::Outcome;
 
 use crate::invocation::{Invocation, Output, unexpected};
 use crate::render::{Style, clean, clean_line, clean_path, table};
-use crate::reply_text::text;
 use crate::trust;
 
 #[derive(Debug, clap::Args)]
@@ -71,9 +70,9 @@ pub fn show(request: impl Into<Request>, call: &Invocation) -> Outcome<Output> {
     let good = report.units.iter().all(|one| one.verdict.is_good());
     let units: Vec<&str> = report.units.iter().map(|one| one.unit.as_str()).collect();
     let shown = match good && !report.dry_run {
-        true => call.done(&reply.value(), &units, |style| text(&reply, "", style)),
+        true => call.done(&reply.value(), &units, |style| call.text(&reply, style)),
         // The report of a dry run, and any failure, is the answer. --quiet does not shorten it.
-        false => call.show(&reply.value(), |style| text(&reply, "", style)),
+        false => call.show(&reply.value(), |style| call.text(&reply, style)),
     };
     Ok(shown.warn(warnings).exit(if good { 0 } else { 6 }))
 }

@@ -10,7 +10,6 @@ use jit_store::Outcome;
 
 use crate::invocation::{Invocation, Output};
 use crate::render;
-use crate::reply_text::text;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
@@ -29,7 +28,7 @@ pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
         return watch(flags, call);
     }
     let answer = status(flags, call)?;
-    let shown = call.show(&answer.reply.value(), |style| text(&answer.reply, "", style));
+    let shown = call.show(&answer.reply.value(), |style| call.text(&answer.reply, style));
     Ok(shown.warn(answer.warnings))
 }
 
@@ -64,7 +63,7 @@ fn watch(flags: Flags, call: &Invocation) -> Outcome<Output> {
             let reply = Reply::Units(*units);
             let now = match call.json() {
                 true => call.json_line(&reply.value()),
-                false => text(&reply, "", call.style),
+                false => call.text(&reply, call.style),
             };
             if now == before {
                 return ControlFlow::Continue(());

@@ -190,7 +190,37 @@ fn as_user(world: &World, user: &str, groups: &str, agent: &str, words: &[&str])
             format!("--groups={groups}")
         },
     ];
-    world.run(world.jit_by_way_of(&way, agent, words))
+    // Git refuses a repository of another user, and so does jit, unless that user allows it.
+    let settings = world.root().join("settings-of-the-other");
+    fs::write(&settings, "[safe]\n\tdirectory = *\n").expect("a file");
+    chmod(&settings, 0o644);
+    let mut command = world.jit_by_way_of(&way, agent, words);
+    command.env("GIT_CONFIG_GLOBAL", settings);
+    world.run(command)
+}
+
+#[test]
+fn l2_a_repository_of_another_user_needs_that_users_word() {
+    if !may_be_another() {
+        return;
+    }
+    let world = World::new(JIT);
+    set_up(&world);
+    chmod(world.root(), 0o755);
+    chmod(&world.repo(), 0o755);
+    let way = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    for words in [&["claim", "list", "--json"][..], &["conflicts", "--json"]] {
+        let ran = world.run(world.jit_by_way_of(&way, "agent:other", words));
+        let _ = refused(&ran, 5);
+        let error = ran.json()["error"].clone();
+        assert_eq!(error["code"], "not_allowed");
+        let remedy = error["help"][0].as_str().expect("a command");
+        assert!(
+            remedy.starts_with("git config --global --add safe.directory "),
+            "{remedy}"
+        );
+    }
+    let _ = world.jit_as("agent:reader", ["claim", "list", "--json"]).ok();
 }
 
 /// Whether we may act as somebody else.
