@@ -651,7 +651,7 @@ fn l2_a_repository_of_another_user_is_refused_as_git_refuses_it() {
     let tree = world.worktree(&repo, "tree", "other");
     let env = GitEnv::default();
     if !give_away(&repo) {
-        println!("skipped: only root can give a repository away");
+        // Only root can give a repository away.
         return;
     }
     // The work tree of `tree` is ours, its git folder is not.
@@ -688,7 +688,7 @@ fn l2_the_repository_cannot_allow_itself() {
     let repo = world.repo("repo");
     world.git(&repo, ["config", "safe.directory", "*"]);
     if !give_away(&repo) {
-        println!("skipped: only root can give a repository away");
+        // Only root can give a repository away.
         return;
     }
     let found = Place::discover(&repo, &GitEnv::default());
@@ -703,7 +703,7 @@ fn l2_a_jit_folder_of_another_user_captures_nothing() {
     fs::create_dir_all(&below).expect("folder");
     assert_eq!(discover(&below).control_dir, world.path("shared/.jit"));
     if !give_away(&world.path("shared/.jit")) {
-        println!("skipped: only root can give a folder away");
+        // Only root can give a folder away.
         return;
     }
     assert_eq!(discover(&below).control_dir, below.join(".jit"));
