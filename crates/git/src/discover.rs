@@ -6,7 +6,7 @@
 //! - Every worktree of a repository finds the same `control_dir`.
 //! - No git at all is an ordinary case: the nearest `.jit/` upwards, else the start, serves as both planes (A3).
 //! - A `.git` that leads nowhere is an error, never "no git": guessing would split the control plane.
-//! - A repository of another user is refused as git refuses it (L2, [`crate::owner`]). Without git, a `.jit/` of another
+//! - A repository of another user is refused as git refuses it (L2, `owner`). Without git, a `.jit/` of another
 //!   user above the start is passed over.
 //!
 //! Limitations: includes in git's configuration are ignored, see [`crate::config`]; refs kept as reftable have no
