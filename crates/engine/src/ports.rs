@@ -1,8 +1,8 @@
 //! The ports: everything outside this program that a request may need, on one page.
 //!
-//! A [`Context`](crate::context::Context) carries one object for each port. The rooms know only these traits.
+//! A `Context` carries one object for each port. The rooms know only these traits.
 //! `opening` chooses the implementations of a repository (files, the git program, the system's clock), and
-//! [`memory`](crate::memory) those of tests.
+//! `memory` those of tests.
 //!
 //! | port | is for | in a repository |
 //! |---|---|---|
