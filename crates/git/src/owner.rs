@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use crate::run::Git;
 
-/// Who may own a repository that this process works in.
+/// The users whose repositories this process works in: its own, and the one that called sudo.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Owners {
     user: u32,
