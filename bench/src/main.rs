@@ -603,7 +603,7 @@ impl Bench<'_> {
         let r = &mut self.report;
         r.section("size");
         r.figure("hello", hello, "MB", None);
-        r.figure("jit", jit, "MB", Some(Limit::AtMost(12.0)));
+        r.figure("jit", jit, "MB", Some(Limit::AtMost(16.0)));
         Ok(())
     }
 }
