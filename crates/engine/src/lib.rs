@@ -6,7 +6,8 @@
 //! the [`ports`]. [`write_path`] is the only way into the log.
 //!
 //! Limits of this crate: it prints nothing and reads no standard input. It decides nothing about the log: `jit_core`
-//! does. A request that only reads writes nothing and starts nothing.
+//! does. A request that only reads changes nothing, but what an editor or git
+//! changed in the tree is taken in before it, as before every request whose facts name the tree.
 //!
 //! Begin reading with [`api`], then [`mod@handle`], [`context`], [`write_path`], and one room, such as [`claims`].
 //!

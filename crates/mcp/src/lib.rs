@@ -9,7 +9,7 @@
 //!   that are not proper calls.
 //! - A connection has one agent. The server renews its claims while it is connected (B5). Afterwards they stay until they
 //!   expire: an agent that comes back with the same id finds its work as it was.
-//! - The server starts no process, and does nothing between calls except renewals.
+//! - The server does nothing between calls except renewals. It starts git only where a request needs it.
 //!
 //! Limitations: calls are carried out one at a time, in the order in which they came. A line may have 16 MiB.
 //!
