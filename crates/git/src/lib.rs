@@ -23,6 +23,7 @@ pub mod branches;
 pub mod config;
 pub mod discover;
 pub mod files;
+mod git_dir;
 mod owner;
 pub mod run;
 pub mod snapshot;
