@@ -17,7 +17,8 @@ use crate::render::{self, Style, clean};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Commands that come with a repository run only after you approved their exact text on this \
-    machine. Approvals are in ~/.local/share/jit/trust.jsonl. Agents may not approve, unless your own configuration \
+    machine. So do programs that the repository's own git settings name, such as filters. Approvals \
+    are in ~/.local/share/jit/trust.jsonl. Agents may not approve, unless your own configuration \
     has agents.may_trust = true.\n\nExamples:\n  jit trust\n  jit trust --list"
 )]
 pub struct Flags {

@@ -21,6 +21,7 @@ pub fn ask(options: &Options, request: impl Into<Request>) -> Outcome<Answer> {
 
 /// Does the same, and also returns the result of `show`, which may run while other threads still check the tree.
 pub fn ask_and<T>(options: &Options, request: Request, show: impl Fn(&Reply) -> T) -> Outcome<(Answer, T)> {
+    crate::git_programs::decide_by_approvals();
     let answer = match request {
         // These nouns also work without a log, or with a damaged one: they open what there is.
         Request::Setup(request) => crate::init::handle(options, request),

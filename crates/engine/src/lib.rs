@@ -45,6 +45,7 @@ pub mod doctor;
 pub mod file_locks;
 pub mod gates;
 pub mod git_locks;
+mod git_programs;
 pub mod handle;
 pub mod heartbeats;
 pub mod hooks;

@@ -30,6 +30,7 @@ pub fn open(options: &Options, need: Need) -> Outcome<Context> {
 }
 
 pub fn within(surroundings: Surroundings, options: &Options, need: Need) -> Outcome<Context> {
+    crate::git_programs::decide_by_approvals();
     let Surroundings {
         place,
         config,

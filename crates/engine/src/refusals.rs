@@ -4,9 +4,11 @@ use std::io;
 use std::path::Path;
 
 use jit_core::log::stop::Stop;
-use jit_core::model::refusal::{Code, Refusal};
-use jit_git::{DiscoverError, GitError};
+use jit_core::model::refusal::{Code, Details, Refusal};
+use jit_git::{DiscoverError, GitError, LocalProgram};
 use jit_os::shell::shell_word;
+
+use crate::api::trust::set_apart;
 
 pub fn refuse(code: Code, message: impl ToString) -> Box<Refusal> {
     Box::new(Refusal::new(code, message.to_string()))
@@ -25,9 +27,7 @@ pub(crate) fn no_place(error: DiscoverError) -> Box<Refusal> {
     let DiscoverError::Owner { repository, .. } = &error else {
         return refuse(Code::NotFound, error);
     };
-    let repository = shell_word(&repository.to_string_lossy());
-    let remedy = format!("git config --global --add safe.directory {repository}");
-    Box::new(Refusal::new(Code::NotAllowed, error.to_string()).help(remedy))
+    Box::new(not_owned(repository, &error))
 }
 
 /// Returns the first ids of a list, and the number of the others.
@@ -41,9 +41,44 @@ pub(crate) fn listed(ids: &[String]) -> String {
     format!("{}{more}", ids[..ids.len().min(SHOWN)].join(", "))
 }
 
-/// A failure of git is an IO error, not a mistake of the caller.
+/// A failure of git is an IO error, not a mistake of the caller. A program that the user has not approved, and a
+/// repository of another user, are refused as such.
 pub(crate) fn failed(error: GitError) -> Box<Refusal> {
-    Box::new(Refusal::new(Code::Io, error.to_string()))
+    match &error {
+        GitError::NotApproved(programs) => Box::new(not_approved(programs)),
+        GitError::Owner { repository, .. } => Box::new(not_owned(repository, &error)),
+        _ => refuse(Code::Io, &error),
+    }
+}
+
+/// Shows each setting with its whole value: a user must see what they approve.
+pub(crate) fn not_approved(programs: &[LocalProgram]) -> Refusal {
+    let mut shown: Vec<String> = programs
+        .iter()
+        .map(|one| {
+            let file = one.file.display();
+            format!("\n  {} (in {file}):{}", one.name, set_apart(&one.text))
+        })
+        .collect();
+    shown.sort();
+    shown.dedup();
+    let message = format!(
+        "git needs programs that the repository's own settings name, and you have not approved them on this \
+         machine:{}",
+        shown.concat()
+    );
+    let mut names: Vec<String> = programs.iter().map(|one| one.name.clone()).collect();
+    names.sort();
+    names.dedup();
+    Refusal::new(Code::NotTrusted, message)
+        .help("jit trust")
+        .details(Details::Candidates(names))
+}
+
+fn not_owned(repository: &Path, error: &impl ToString) -> Refusal {
+    let repository = shell_word(&repository.to_string_lossy());
+    let remedy = format!("git config --global --add safe.directory {repository}");
+    Refusal::new(Code::NotAllowed, error.to_string()).help(remedy)
 }
 
 pub(crate) fn io_failed(what: &str, path: &Path) -> impl Fn(io::Error) -> Box<Refusal> {

@@ -1,4 +1,4 @@
-//! Approving the commands that came with this repository (A8).
+//! Approving the commands that came with this repository (A8), and the programs that its git settings name (L2).
 //!
 //! What must hold:
 //!
@@ -25,6 +25,7 @@ use crate::approvals::{How, Trust, approvals, approve, none_trusted, repository,
 use crate::config::keys::Value;
 use crate::context::{Context, Surroundings, comes_with_repository, plain};
 use crate::gates::Registry;
+use crate::git_programs;
 
 impl Surroundings {
     /// Approves the commands of a setting that the caller has just written, unless the caller is an agent without
@@ -80,9 +81,10 @@ pub(crate) fn commands(cx: &Context) -> Outcome<Answer> {
         .into_iter()
         .chain(crate::trust::merge_commands(cx))
         .chain(crate::trust::dispatch_commands(cx));
-    let commands = needs(&registry, others, |kind, name, text| {
+    let mut commands = needs(&registry, others, |kind, name, text| {
         trust.is_trusted(&repository, kind, name, text)
     });
+    commands.extend(of_git(cx)?);
     Ok(plain(
         cx,
         Reply::Trust(TrustReply::Commands(Commands { commands })),
@@ -109,7 +111,10 @@ fn require_trusted(cx: &Context) -> Outcome<Answer> {
 pub(crate) fn trust(cx: &Context, mut commands: Vec<Need>) -> Outcome<Answer> {
     require_may_trust(cx)?;
     for command in &mut commands {
-        approve(cx, command.kind, &command.name, &command.text, How::Asked)?;
+        match command.kind {
+            Kind::Git => approve_for_git(cx, command)?,
+            kind => approve(cx, kind, &command.name, &command.text, How::Asked)?,
+        }
         command.is_trusted = true;
     }
     Ok(plain(
@@ -132,6 +137,36 @@ pub(crate) fn revoke(cx: &Context) -> Outcome<Answer> {
         revoked += trust.revoke(&repository, kind, &name, None, now)?;
     }
     Ok(plain(cx, Reply::Trust(TrustReply::Revoked(Revoked { revoked }))))
+}
+
+/// Returns the programs that git would start because of the repository's own settings.
+fn of_git(cx: &Context) -> Outcome<Vec<Need>> {
+    let found = git_programs::of(&cx.place)?.into_iter();
+    let mut needs: Vec<Need> = found
+        .map(|(one, is_trusted)| Need {
+            kind: Kind::Git,
+            name: one.name,
+            text: one.text,
+            is_trusted,
+        })
+        .collect();
+    // A submodule may have the same setting as the repository around it.
+    needs.sort_by(|a, b| (&a.name, &a.text, a.is_trusted).cmp(&(&b.name, &b.text, b.is_trusted)));
+    needs.dedup_by(|a, b| (&a.name, &a.text) == (&b.name, &b.text));
+    Ok(needs)
+}
+
+/// Approves a setting in each repository here that has it: a submodule may be a repository of its own.
+fn approve_for_git(cx: &Context, command: &Need) -> Outcome<()> {
+    approve(cx, Kind::Git, &command.name, &command.text, How::Asked)?;
+    let (own, mut trust) = (repository(cx), approvals()?);
+    for (one, _) in git_programs::of(&cx.place)? {
+        if (&one.name, &one.text) == (&command.name, &command.text) && one.repository != own {
+            let now = cx.clock.wall();
+            trust.approve(&one.repository, Kind::Git, &one.name, &one.text, How::Asked, now)?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns all commands of a repository that need approval: its gates, and those that the caller found elsewhere.

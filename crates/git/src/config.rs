@@ -47,73 +47,45 @@ pub struct BadConfig {
 impl RepoConfig {
     /// Reads `text` over the present values, so that a later file wins.
     pub fn read(&mut self, text: &[u8]) -> Result<(), BadConfig> {
-        let mut reader = ConfigReader {
-            rest: text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text),
-            line: 1,
-        };
-        let mut section = Section::Other;
-        loop {
-            reader.skip_blank();
-            match reader.peek() {
-                None => return Ok(()),
-                Some(b'\n') => reader.bump(),
-                Some(b'#' | b';') => reader.skip_line(),
-                Some(b'[') => section = known(&reader.section()?),
-                Some(_) => {
-                    let (name, value) = reader.setting()?;
-                    self.take(section, &name, value, reader.line)?;
-                }
-            }
-        }
+        settings(text).try_for_each(|setting| self.take(setting?))
     }
 
-    fn take(
-        &mut self,
-        section: Section,
-        name: &[u8],
-        value: Option<Vec<u8>>,
-        line: usize,
-    ) -> Result<(), BadConfig> {
+    fn take(&mut self, setting: Setting) -> Result<(), BadConfig> {
+        if setting.subsection.is_some() {
+            return Ok(());
+        }
+        let (value, line) = (setting.value, setting.line);
         let bad = |why: &str| {
             Err(BadConfig {
                 line,
                 why: why.to_owned(),
             })
         };
-        match (section, name) {
-            (Section::Core, b"bare") => match boolean(value.as_deref()) {
+        match (setting.section.as_slice(), setting.name.as_slice()) {
+            (b"core", b"bare") => match boolean(value.as_deref()) {
                 Some(bare) => self.bare = Some(bare),
                 None => return bad("core.bare is not a boolean"),
             },
-            (Section::Core, b"worktree") => match value {
+            (b"core", b"worktree") => match value {
                 Some(path) => self.worktree = Some(OsString::from_vec(path)),
                 None => return bad("core.worktree has no value"),
             },
-            (Section::Core, b"sharedrepository") => match shared(value.as_deref()) {
+            (b"core", b"sharedrepository") => match shared(value.as_deref()) {
                 Some(shared) => self.shared = shared,
                 None => return bad("core.sharedRepository is neither a known word nor a file mode"),
             },
-            (Section::Core, b"ignorecase") => self.ignore_case = boolean(value.as_deref()).unwrap_or(false),
-            (Section::Core, b"excludesfile") => {
+            (b"core", b"ignorecase") => self.ignore_case = boolean(value.as_deref()).unwrap_or(false),
+            (b"core", b"excludesfile") => {
                 self.excludes_file = value.filter(|path| !path.is_empty()).map(OsString::from_vec);
             }
-            (Section::Jit, b"defaultbranch") => self.default_branch = value.map(OsString::from_vec),
-            (Section::Extensions, b"worktreeconfig") => match boolean(value.as_deref()) {
+            (b"jit", b"defaultbranch") => self.default_branch = value.map(OsString::from_vec),
+            (b"extensions", b"worktreeconfig") => match boolean(value.as_deref()) {
                 Some(on) => self.worktree_config = on,
                 None => return bad("extensions.worktreeConfig is not a boolean"),
             },
             _ => {}
         }
         Ok(())
-    }
-}
-
-fn known((name, below): &(Vec<u8>, Option<Vec<u8>>)) -> Section {
-    match (below, name.as_slice()) {
-        (None, b"core") => Section::Core,
-        (None, b"extensions") => Section::Extensions,
-        (None, b"jit") => Section::Jit,
-        _ => Section::Other,
     }
 }
 
@@ -140,57 +112,36 @@ pub struct Sharing {
 
 /// Reads upstreams and push settings from a configuration text. Stops at a syntax error: git reports it to the user.
 pub fn sharing(text: &[u8]) -> Sharing {
-    let mut reader = ConfigReader { rest: text, line: 1 };
     let mut found: Vec<Upstream> = Vec::new();
     let (mut push_remote, mut push_default) = (None, String::new());
-    let mut here = None;
-    let mut plain = Vec::new();
-    let mut next = |reader: &mut ConfigReader<'_>, here: &mut Option<usize>| -> Result<bool, BadConfig> {
-        reader.skip_blank();
-        match reader.peek() {
-            None => return Ok(false),
-            Some(b'\n') => reader.bump(),
-            Some(b'#' | b';') => reader.skip_line(),
-            Some(b'[') => {
-                let (name, below) = reader.section()?;
-                plain = match below {
-                    None => name.clone(),
-                    Some(_) => Vec::new(),
+    for setting in settings(text).map_while(Result::ok) {
+        let value = String::from_utf8(setting.value.unwrap_or_default()).unwrap_or_default();
+        let (section, name) = (setting.section.as_slice(), setting.name.as_slice());
+        match (section, setting.subsection, name) {
+            (b"branch", Some(branch), name) => {
+                let Ok(branch) = String::from_utf8(branch) else {
+                    continue;
                 };
-                let branch = below.filter(|_| name == b"branch").map(String::from_utf8);
-                *here = branch.and_then(Result::ok).map(|branch| {
-                    let at = found.iter().position(|one| one.branch == branch);
-                    at.unwrap_or_else(|| {
-                        found.push(Upstream {
-                            branch,
-                            ..Upstream::default()
-                        });
-                        found.len() - 1
-                    })
+                let at = found.iter().position(|one| one.branch == branch);
+                let at = at.unwrap_or_else(|| {
+                    found.push(Upstream {
+                        branch,
+                        ..Upstream::default()
+                    });
+                    found.len() - 1
                 });
-            }
-            Some(_) => {
-                let (name, value) = reader.setting()?;
-                let value = String::from_utf8(value.unwrap_or_default()).unwrap_or_default();
-                if let Some(one) = here.and_then(|at| found.get_mut(at)) {
-                    match name.as_slice() {
-                        b"remote" => one.remote = value,
-                        b"merge" => one.merge = value,
-                        b"pushremote" => one.push_remote = Some(value),
-                        _ => {}
-                    }
-                } else {
-                    match (plain.as_slice(), name.as_slice()) {
-                        (b"remote", b"pushdefault") => push_remote = Some(value),
-                        (b"push", b"default") => push_default = value,
-                        _ => {}
-                    }
+                match (name, found.get_mut(at)) {
+                    (b"remote", Some(one)) => one.remote = value,
+                    (b"merge", Some(one)) => one.merge = value,
+                    (b"pushremote", Some(one)) => one.push_remote = Some(value),
+                    _ => {}
                 }
             }
+            (b"remote", None, b"pushdefault") => push_remote = Some(value),
+            (b"push", None, b"default") => push_default = value,
+            _ => {}
         }
-        Ok(true)
-    };
-    while matches!(next(&mut reader, &mut here), Ok(true)) {}
+    }
     found.retain(|one| !one.remote.is_empty() && one.remote != "." && one.merge.starts_with("refs/heads/"));
     Sharing {
         branches: found,
@@ -199,20 +150,77 @@ pub fn sharing(text: &[u8]) -> Sharing {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Section {
-    Core,
-    Extensions,
-    Jit,
-    Other,
-}
-
 struct ConfigReader<'a> {
     rest: &'a [u8],
     line: usize,
 }
 
-impl ConfigReader<'_> {
+/// Splits the old way to write a subsection: `[section.subsection]`.
+fn with_dots((mut section, subsection): (Vec<u8>, Option<Vec<u8>>)) -> (Vec<u8>, Option<Vec<u8>>) {
+    let Some(dot) = section.iter().position(|byte| *byte == b'.') else {
+        return (section, subsection);
+    };
+    let mut below = section.split_off(dot + 1);
+    section.pop();
+    if let Some(more) = subsection {
+        below.push(b'.');
+        below.extend(more);
+    }
+    (section, Some(below))
+}
+
+/// A setting as it stands in a file. Section and name are in lower case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Setting {
+    pub(crate) section: Vec<u8>,
+    pub(crate) subsection: Option<Vec<u8>>,
+    pub(crate) name: Vec<u8>,
+    pub(crate) value: Option<Vec<u8>>,
+    line: usize,
+}
+
+/// The settings of a text, in order. After a syntax error there are no more.
+pub(crate) fn settings(text: &[u8]) -> impl Iterator<Item = Result<Setting, BadConfig>> {
+    let mut reader = ConfigReader::of(text);
+    let mut here = (Vec::new(), None);
+    std::iter::from_fn(move || {
+        let next = reader.next_setting(&mut here).transpose();
+        if matches!(next, Some(Err(_))) {
+            reader.rest = &[];
+        }
+        next
+    })
+}
+
+impl<'a> ConfigReader<'a> {
+    fn of(text: &'a [u8]) -> Self {
+        let rest = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+        Self { rest, line: 1 }
+    }
+
+    /// The next setting; `here` is the section that the reader is in.
+    fn next_setting(&mut self, here: &mut (Vec<u8>, Option<Vec<u8>>)) -> Result<Option<Setting>, BadConfig> {
+        loop {
+            self.skip_blank();
+            match self.peek() {
+                None => return Ok(None),
+                Some(b'\n') => self.bump(),
+                Some(b'#' | b';') => self.skip_line(),
+                Some(b'[') => *here = with_dots(self.section()?),
+                Some(_) => {
+                    let (name, value) = self.setting()?;
+                    let (section, subsection) = here.clone();
+                    return Ok(Some(Setting {
+                        section,
+                        subsection,
+                        name,
+                        value,
+                        line: self.line,
+                    }));
+                }
+            }
+        }
+    }
     fn peek(&self) -> Option<u8> {
         self.rest.first().copied()
     }

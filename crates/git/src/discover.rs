@@ -12,7 +12,6 @@
 //! Limitations: includes in git's configuration are ignored, see [`crate::config`]; refs kept as reftable have no
 //! readable HEAD, so [`Place::branch`] then asks git.
 
-use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -20,11 +19,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, FileType};
 use rustix::io::Errno;
 
 use crate::config::{BadConfig, RepoConfig, Shared};
-use crate::files::{physical, physical_from, physical_or_plain, read, read_head, without_line_end};
+use crate::files::{physical, physical_or_plain, read};
+use crate::git_dir::{GitFolder, HeadFile, Unusable, explicit_git_dir, git_folder, parse_head, probe};
 use crate::owner::{self, Foreign, Owners};
 use crate::run::{Git, GitError};
 
@@ -120,29 +119,21 @@ pub struct Place {
     head: Vec<u8>,
 }
 
-/// The content of a HEAD file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum HeadFile {
-    /// A full ref name.
-    Ref(Vec<u8>),
-    Detached(String),
-    /// Kept in a reftable, which only git reads.
-    Elsewhere,
+impl From<Unusable> for DiscoverError {
+    fn from(unusable: Unusable) -> Self {
+        match unusable {
+            Unusable::NotARepository { path } => Self::NotARepository { path },
+            Unusable::BadGitFile { file } => Self::BadGitFile { file },
+            Unusable::Dangling { file, target } => Self::Dangling { file, target },
+            Unusable::Io { path, source } => Self::Io { path, source },
+        }
+    }
 }
 
 impl From<Foreign> for DiscoverError {
     fn from(Foreign { repository, part }: Foreign) -> Self {
         Self::Owner { repository, part }
     }
-}
-
-/// A git folder that was found.
-struct GitFolder {
-    git_dir: PathBuf,
-    common_dir: PathBuf,
-    head: Vec<u8>,
-    /// Whether the settings for bare and worktree in the common configuration are this git folder's own.
-    has_common: bool,
 }
 
 impl Place {
@@ -152,9 +143,11 @@ impl Place {
             path: start.to_owned(),
             source,
         })?;
+        let common = env.git_common_dir.as_ref().map(|path| start.join(path));
+        let common = common.as_deref();
         if let Some(git_dir) = &env.git_dir {
             let path = start.join(git_dir);
-            let found = explicit_git_dir(&path, env, &start)?;
+            let found = explicit_git_dir(&path, common)?;
             return Self::settle(start.clone(), found, Some(start), env);
         }
         let limits = Limits::new(&start, env);
@@ -162,14 +155,14 @@ impl Place {
         let mut next = Some(start.as_path());
         while let Some(folder) = next {
             let dot_git = folder.join(".git");
-            if let Some(found) = probe(&dot_git, env, &start)? {
+            if let Some(found) = probe(&dot_git, common)? {
                 // A folder `.git` is the git folder, which is checked anyway.
                 let git_file = Some(dot_git.as_path()).filter(|path| *path != found.git_dir);
                 owner::check(owners, git_file, Some(folder), &found.git_dir, &found.common_dir)?;
                 let root = folder.to_owned();
                 return Self::settle(start, found, Some(root), env);
             }
-            if let Some(found) = git_folder(folder, env, &start)? {
+            if let Some(found) = git_folder(folder, common)? {
                 owner::check(owners, None, None, &found.git_dir, &found.common_dir)?;
                 return Self::settle(start, found, None, env);
             }
@@ -309,21 +302,6 @@ pub(super) fn short_branch(full: &[u8]) -> Result<Option<String>, DiscoverError>
     }
 }
 
-/// Parses a HEAD file; `None` if it is not one.
-pub(super) fn parse_head(bytes: &[u8]) -> Option<HeadFile> {
-    let bytes = bytes.trim_ascii_end();
-    if let Some(name) = bytes.strip_prefix(b"ref:") {
-        let name = name.trim_ascii_start();
-        if name == b"refs/heads/.invalid" {
-            return Some(HeadFile::Elsewhere);
-        }
-        return name.starts_with(b"refs/").then(|| HeadFile::Ref(name.to_vec()));
-    }
-    let hex = std::str::from_utf8(bytes).ok()?;
-    let right = matches!(hex.len(), 40 | 64) && hex.bytes().all(|b| b.is_ascii_hexdigit());
-    right.then(|| HeadFile::Detached(hex.to_owned()))
-}
-
 /// How far up the search may go.
 struct Limits {
     ceilings: Vec<PathBuf>,
@@ -376,144 +354,8 @@ impl Limits {
     }
 }
 
-fn failed(path: &Path, error: Errno) -> DiscoverError {
-    DiscoverError::Io {
-        path: path.to_owned(),
-        source: error.into(),
-    }
-}
-
 fn physical_folder(path: PathBuf, from: &'static str) -> Result<PathBuf, DiscoverError> {
     physical(&path).map_err(|source| DiscoverError::WorkTree { path, from, source })
-}
-
-/// Reads `<folder>/.git`: nothing known, a git folder, or a file that names one.
-fn probe(dot_git: &Path, env: &GitEnv, start: &Path) -> Result<Option<GitFolder>, DiscoverError> {
-    let stat = match rustix::fs::lstat(dot_git) {
-        Ok(stat) => stat,
-        // Missing or unreadable: git continues upwards too.
-        Err(_) => return Ok(None),
-    };
-    let mut kind = FileType::from_raw_mode(stat.st_mode);
-    let mut real = Cow::Borrowed(dot_git);
-    if kind == FileType::Symlink {
-        let stat = rustix::fs::stat(dot_git).map_err(|error| match error {
-            Errno::NOENT => DiscoverError::Dangling {
-                file: dot_git.to_owned(),
-                target: std::fs::read_link(dot_git).unwrap_or_default(),
-            },
-            error => failed(dot_git, error),
-        })?;
-        kind = FileType::from_raw_mode(stat.st_mode);
-        real = Cow::Owned(physical(dot_git).map_err(|source| DiscoverError::Io {
-            path: dot_git.to_owned(),
-            source,
-        })?);
-    }
-    match kind {
-        FileType::Directory => git_folder(&real, env, start),
-        // A relative path in the file starts at the place where it was found, even if that is a link to the file.
-        FileType::RegularFile => follow_git_file(dot_git, env, start).map(Some),
-        _ => Err(DiscoverError::BadGitFile {
-            file: dot_git.to_owned(),
-        }),
-    }
-}
-
-/// The folder that a `.git` file names in `gitdir: <path>`.
-fn git_file_target(file: &Path) -> Result<PathBuf, DiscoverError> {
-    let bytes = read(file).map_err(|error| failed(file, error))?;
-    let target = bytes
-        .strip_prefix(b"gitdir: ")
-        .map(without_line_end)
-        .filter(|target| !target.is_empty());
-    let Some(target) = target else {
-        return Err(DiscoverError::BadGitFile {
-            file: file.to_owned(),
-        });
-    };
-    let folder = file.parent().unwrap_or(Path::new("/"));
-    Ok(folder.join(OsStr::from_bytes(target)))
-}
-
-fn follow_git_file(file: &Path, env: &GitEnv, start: &Path) -> Result<GitFolder, DiscoverError> {
-    let target = git_file_target(file)?;
-    let dangling = || DiscoverError::Dangling {
-        file: file.to_owned(),
-        target: crate::files::plain(&target),
-    };
-    let real = physical(&target).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => dangling(),
-        _ => DiscoverError::Io {
-            path: target.clone(),
-            source: error,
-        },
-    })?;
-    git_folder(&real, env, start)?.ok_or_else(dangling)
-}
-
-fn explicit_git_dir(path: &Path, env: &GitEnv, start: &Path) -> Result<GitFolder, DiscoverError> {
-    let not = || DiscoverError::NotARepository {
-        path: path.to_owned(),
-    };
-    let real = physical(path).map_err(|_| not())?;
-    if real.is_file() {
-        return follow_git_file(&real, env, start);
-    }
-    git_folder(&real, env, start)?.ok_or_else(not)
-}
-
-/// Whether this physical folder is a git folder, by git's own test: a sane HEAD, and `objects` and `refs` in what it
-/// shares.
-fn git_folder(folder: &Path, env: &GitEnv, start: &Path) -> Result<Option<GitFolder>, DiscoverError> {
-    let head = match read_head(folder) {
-        Ok(head) => head,
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::ISDIR) => return Ok(None),
-        Err(error) => {
-            // An unreadable HEAD: ignoring it would mean "no git here".
-            return if folder.file_name() == Some(OsStr::new(".git")) {
-                Err(failed(&folder.join("HEAD"), error))
-            } else {
-                Ok(None)
-            };
-        }
-    };
-    if parse_head(&head).is_none() {
-        return Ok(None);
-    }
-    let (common_dir, has_common) = match &env.git_common_dir {
-        Some(path) => (physical_or_plain(&start.join(path)), true),
-        None => common_of(folder)?,
-    };
-    for needed in ["objects", "refs"] {
-        let path = common_dir.join(needed);
-        if rustix::fs::accessat(rustix::fs::CWD, &path, Access::EXEC_OK, AtFlags::empty()).is_err() {
-            return Ok(None);
-        }
-    }
-    Ok(Some(GitFolder {
-        git_dir: folder.to_owned(),
-        common_dir,
-        head,
-        has_common,
-    }))
-}
-
-/// The common folder of a git folder, and whether it is another folder.
-pub(super) fn common_of(git_dir: &Path) -> Result<(PathBuf, bool), DiscoverError> {
-    let file = git_dir.join("commondir");
-    match read(&file) {
-        Ok(bytes) => {
-            let path = Path::new(OsStr::from_bytes(without_line_end(&bytes)));
-            let common = physical_from(git_dir, path).map_err(|source| DiscoverError::Io {
-                path: git_dir.join(path),
-                source,
-            })?;
-            Ok((common, true))
-        }
-        Err(Errno::NOENT) => Ok((git_dir.to_owned(), false)),
-        Err(error) => Err(failed(&file, error)),
-    }
 }
 
 pub(super) fn read_config(file: &Path, config: &mut RepoConfig) -> Result<(), DiscoverError> {
@@ -523,6 +365,9 @@ pub(super) fn read_config(file: &Path, config: &mut RepoConfig) -> Result<(), Di
             bad,
         }),
         Err(Errno::NOENT) => Ok(()),
-        Err(error) => Err(failed(file, error)),
+        Err(error) => Err(DiscoverError::Io {
+            path: file.to_owned(),
+            source: error.into(),
+        }),
     }
 }

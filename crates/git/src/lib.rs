@@ -4,7 +4,8 @@
 //! process ([`discover`], [`worktrees`], [`config`]). Everything else goes through [`Git`], the only code that starts git.
 //!
 //! Limits of this crate: it knows nothing of issues, leases or units. It holds no policy, except that jit never waits for a
-//! prompt, an editor or a pager of git.
+//! prompt, an editor or a pager of git, and that git starts nothing that the repository's own settings name and the
+//! user has not approved.
 //!
 //! Begin reading with [`Place::discover`], then [`run`].
 //!
@@ -23,11 +24,18 @@ pub mod branches;
 pub mod config;
 pub mod discover;
 pub mod files;
+mod git_dir;
+mod gitlinks;
+mod judge;
+mod local_settings;
 mod owner;
+mod program;
 pub mod run;
 pub mod snapshot;
 pub mod worktrees;
 
 pub use discover::{DiscoverError, GitEnv, Place};
+pub use judge::{Approver, needs_approval, set_approver};
+pub use local_settings::{LocalProgram, programs_of};
 pub use run::{Git, GitError, GitRunner, SystemGit};
 pub use worktrees::WorktreeEntry;

@@ -8,13 +8,16 @@
 //!   belong to the user that called sudo (SUDO_UID).
 //! - Otherwise `safe.directory` has to allow the repository, in the system's, the user's or the command's
 //!   configuration. The repository's own configuration never counts.
-//! - If GIT_DIR names the repository, git does not check, and neither does jit.
+//! - If GIT_DIR names the repository, git does not check, and neither does jit. A git folder that jit itself names with
+//!   `--git-dir` is checked.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Mutex;
 
-use crate::run::Git;
+use crate::program;
 
 /// The users whose repositories this process works in: its own, and the one that called sudo.
 #[derive(Debug, Clone, Copy)]
@@ -64,6 +67,7 @@ pub(crate) fn check(
     };
     let named = work_tree.unwrap_or(git_dir);
     if is_safe(named, &safe_directories()) {
+        remember([git_dir, common_dir]);
         return Ok(());
     }
     Err(Foreign {
@@ -72,14 +76,48 @@ pub(crate) fn check(
     })
 }
 
+/// Git folders of others that `safe.directory` allowed, so that git is not asked again for each command.
+static ALLOWED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn remember<const N: usize>(folders: [&Path; N]) {
+    if let Ok(mut known) = ALLOWED.lock() {
+        known.extend(folders.map(Path::to_owned));
+    }
+}
+
+/// Refuses a git folder of somebody else that `--git-dir` names: git does not check it then. `safe.directory` may name
+/// the git folder, the folder that it shares, or the folder around that.
+pub(crate) fn check_named(owners: Owners, git_dir: &Path, common_dir: &Path) -> Result<(), Foreign> {
+    let mut all = [git_dir, common_dir].into_iter();
+    let Some(part) = all.find(|path| !owners.own(path)) else {
+        return Ok(());
+    };
+    let is_known = |known: &Vec<PathBuf>| known.iter().any(|one| one == git_dir || one == common_dir);
+    if ALLOWED.lock().is_ok_and(|known| is_known(&known)) {
+        return Ok(());
+    }
+    let around = common_dir.parent().filter(|_| common_dir.ends_with(".git"));
+    let values = safe_directories();
+    let names = [Some(git_dir), Some(common_dir), around];
+    if names.into_iter().flatten().any(|name| is_safe(name, &values)) {
+        remember([git_dir]);
+        return Ok(());
+    }
+    Err(Foreign {
+        repository: around.unwrap_or(git_dir).to_owned(),
+        part: part.to_owned(),
+    })
+}
+
 /// The values of `safe.directory` that count, in order.
 fn safe_directories() -> Vec<OsString> {
     // From the root folder: no repository is discovered there, and its configuration would not count anyway.
-    let found = Git::at("/")
-        .with_callers_settings()
+    let found = program::command(Path::new("/"))
+        .envs(program::callers_settings())
         .args(["config", "-z", "--show-scope", "--get-all", "safe.directory"])
-        .run()
-        .unwrap_or_default();
+        .stdin(Stdio::null())
+        .output();
+    let found = found.map(|output| output.stdout).unwrap_or_default();
     let mut parts = found.split(|byte| *byte == 0);
     let mut values = Vec::new();
     while let (Some(scope), Some(value)) = (parts.next(), parts.next()) {

@@ -1,10 +1,10 @@
 //! Starts git. No other code does.
 //!
 //! What must hold:
-//! - Variables by which a running git tells its children where they are (GIT_DIR, GIT_INDEX_FILE and the like, which hooks
-//!   inherit) do not reach a git started here. Only those in `KEPT` do: they hold a user's settings.
-//! - Git never waits for a person: no prompt, no editor, no pager, no standard input.
-//! - Git starts no garbage collection, and its messages are in English.
+//! - Git has a clean environment and never waits for a person (`program`). It has no standard input but the one
+//!   that it is given.
+//! - Git starts nothing that the repository's own settings name and the user has not approved (`judge`).
+//! - Git starts no garbage collection.
 //! - A git that holds a lock of this process ([`Git::holding`]) has it as its standard input, which is empty. The kernel
 //!   keeps the lock until that git exits, even if this process is killed.
 //! - Output is bytes. A failure keeps the command and the end of git's error output.
@@ -14,36 +14,14 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write as _;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
-/// Variables that hold a user's settings: configuration files, how to reach a server.
-const KEPT: &[&str] = &[
-    "GIT_CONFIG_GLOBAL",
-    "GIT_CONFIG_SYSTEM",
-    "GIT_CONFIG_NOSYSTEM",
-    "GIT_EXEC_PATH",
-    "GIT_SSH",
-    "GIT_SSH_COMMAND",
-    "GIT_SSH_VARIANT",
-    "GIT_SSL_CAINFO",
-    "GIT_SSL_CAPATH",
-    "GIT_SSL_NO_VERIFY",
-    "GIT_PROXY_COMMAND",
-];
-
-/// Whether a variable holds the identity or the git settings of the user. An agent that commits for them needs these.
-pub fn is_users_own(name: &OsStr) -> bool {
-    let who = [
-        "GIT_AUTHOR_NAME",
-        "GIT_AUTHOR_EMAIL",
-        "GIT_COMMITTER_NAME",
-        "GIT_COMMITTER_EMAIL",
-    ];
-    who.iter().chain(KEPT).any(|kept| name == *kept)
-}
+use crate::judge::{self, Asked, Judged, Refused};
+use crate::local_settings::LocalProgram;
+use crate::program;
+pub use crate::program::is_users_own;
 
 /// How often git is started again, 10 milliseconds apart, while another process creates or removes a worktree.
 const MAKING_TRIES: usize = 200;
@@ -65,6 +43,35 @@ pub enum GitError {
     },
     #[error("`{command}` answered something unexpected: {what}")]
     Answer { command: String, what: String },
+    #[error("git would start what the repository's own settings name and you have not approved: {} (approve: jit trust)", names(.0))]
+    NotApproved(Vec<LocalProgram>),
+    #[error("{repository:?} is a repository of another user ({part:?} is not yours)")]
+    Owner { repository: PathBuf, part: PathBuf },
+    #[error("cannot tell what git would start, so it is not started: {file:?}: {why}")]
+    Settings { file: PathBuf, why: String },
+}
+
+impl From<Refused> for GitError {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::NotApproved(programs) => Self::NotApproved(programs),
+            Refused::Owner(foreign) => Self::Owner {
+                repository: foreign.repository,
+                part: foreign.part,
+            },
+            Refused::Unreadable(bad) => Self::Settings {
+                file: bad.file,
+                why: bad.why,
+            },
+        }
+    }
+}
+
+fn names(programs: &[LocalProgram]) -> String {
+    let mut names: Vec<&str> = programs.iter().map(|one| one.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.join(", ")
 }
 
 impl GitError {
@@ -72,7 +79,7 @@ impl GitError {
     pub fn code(&self) -> Option<i32> {
         match self {
             Self::Failed { status, .. } => status.code(),
-            Self::Start { .. } | Self::Answer { .. } => None,
+            _ => None,
         }
     }
 }
@@ -113,6 +120,8 @@ pub struct Git {
     env: Vec<(OsString, OsString)>,
     stdin: Option<Vec<u8>>,
     holds: Option<Arc<File>>,
+    skips_filters: bool,
+    judged: Judged,
 }
 
 impl Git {
@@ -131,6 +140,8 @@ impl Git {
             env: Vec::new(),
             stdin: None,
             holds: None,
+            skips_filters: false,
+            judged: Judged::default(),
         }
     }
 
@@ -184,7 +195,14 @@ impl Git {
         self
     }
 
-    /// Disables the hooks of the repository: for jit's own commits and checkouts.
+    /// Leaves filters out that are not approved, instead of failing: to bring back the bytes that git has.
+    #[must_use]
+    pub fn skipping_filters(mut self) -> Self {
+        self.skips_filters = true;
+        self
+    }
+
+    /// Disables the hooks of the repository also where a command would run them: only `push` does.
     #[must_use]
     pub fn without_hooks(self) -> Self {
         self.setting("core.hooksPath", "/dev/null")
@@ -201,15 +219,8 @@ impl Git {
     /// Applies the settings that the caller of a hook passed with `git -c`.
     #[must_use]
     pub fn with_callers_settings(mut self) -> Self {
-        let own = ["GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"];
-        for (name, value) in std::env::vars_os() {
-            let bytes = name.as_bytes();
-            if own.iter().any(|own| name == *own)
-                || bytes.starts_with(b"GIT_CONFIG_KEY_")
-                || bytes.starts_with(b"GIT_CONFIG_VALUE_")
-            {
-                self = self.env(name, value);
-            }
+        for (name, value) in program::callers_settings() {
+            self = self.env(name, value);
         }
         self
     }
@@ -246,7 +257,7 @@ impl Git {
     }
 
     /// Runs the command and returns its output; any exit code but 0 is an error.
-    pub fn run(self) -> Result<Vec<u8>, GitError> {
+    pub fn run(mut self) -> Result<Vec<u8>, GitError> {
         let output = self.output()?;
         if output.status.success() {
             Ok(output.stdout)
@@ -256,7 +267,7 @@ impl Git {
     }
 
     /// Runs the command and returns true for exit code 0 and false for 1; anything else is an error.
-    pub fn test(self) -> Result<bool, GitError> {
+    pub fn test(mut self) -> Result<bool, GitError> {
         let output = self.output()?;
         match output.status.code() {
             Some(0) => Ok(true),
@@ -285,7 +296,7 @@ impl Git {
 
     /// The ref that a symbolic ref leads to; `None` if it is not symbolic or does not exist.
     pub fn symbolic(self, name: &str) -> Result<Option<String>, GitError> {
-        let git = self.args(["symbolic-ref", "-q", name]);
+        let mut git = self.args(["symbolic-ref", "-q", name]);
         let output = git.output()?;
         match output.status.code() {
             Some(0) => {
@@ -305,7 +316,7 @@ impl Git {
 
     /// The object a revision names, `None` if there is none.
     pub fn verify(self, revision: &str) -> Result<Option<String>, GitError> {
-        let git = self.args(["rev-parse", "--verify", "-q", "--end-of-options", revision]);
+        let mut git = self.args(["rev-parse", "--verify", "-q", "--end-of-options", revision]);
         let output = git.output()?;
         match output.status.code() {
             Some(0) => Ok(Some(
@@ -317,7 +328,7 @@ impl Git {
     }
 
     /// Runs the command and returns exit code, output and the end of the error output, whatever the code is.
-    pub fn try_run(self) -> Result<(Option<i32>, Vec<u8>, String), GitError> {
+    pub fn try_run(mut self) -> Result<(Option<i32>, Vec<u8>, String), GitError> {
         let output = self.output()?;
         let stderr = output.stderr.trim_ascii();
         let tail = stderr.get(stderr.len().saturating_sub(TAIL)..).unwrap_or(stderr);
@@ -325,7 +336,14 @@ impl Git {
         Ok((output.status.code(), output.stdout, tail))
     }
 
-    fn output(&self) -> Result<Output, GitError> {
+    fn output(&mut self) -> Result<Output, GitError> {
+        let index = self.env.iter().rev().find(|(name, _)| name == "GIT_INDEX_FILE");
+        self.judged = judge::judge(Asked {
+            dir: &self.dir,
+            args: &self.args,
+            index: index.map(|(_, value)| value.as_os_str()),
+            skips_filters: self.skips_filters,
+        })?;
         let mut output = self.once()?;
         for _ in 0..MAKING_TRIES {
             if output.status.code() != Some(128) || !met_another_at_worktrees(&output.stderr) {
@@ -334,7 +352,10 @@ impl Git {
             std::thread::sleep(std::time::Duration::from_millis(10));
             output = self.once()?;
         }
-        Ok(output)
+        match self.judged.needed(&output.stderr) {
+            Some(programs) => Err(GitError::NotApproved(programs)),
+            None => Ok(output),
+        }
     }
 
     fn once(&self) -> Result<Output, GitError> {
@@ -345,29 +366,19 @@ impl Git {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new("git");
-        for (name, _) in std::env::vars_os() {
-            if name.as_bytes().starts_with(b"GIT_") && !KEPT.iter().any(|kept| name == *kept) {
-                command.env_remove(name);
-            }
-        }
+        let mut command = program::command(&self.dir);
+        let count = self.env.iter().find(|(name, _)| name == "GIT_CONFIG_COUNT");
+        let count = count.and_then(|(_, count)| count.to_str()?.parse().ok());
         command
-            .env("LC_ALL", "C")
-            .env("GIT_TERMINAL_PROMPT", "0")
-            .env("GIT_EDITOR", ":")
-            .env("GIT_SEQUENCE_EDITOR", ":")
-            .env("GIT_PAGER", "cat")
-            .env("GIT_MERGE_AUTOEDIT", "no")
-            .env("GCM_INTERACTIVE", "never")
             .args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"])
             .args(
                 self.settings
                     .iter()
                     .flat_map(|setting| [OsStr::new("-c"), setting]),
             )
-            .args(&self.args)
+            .args(judge::without_diff_programs(&self.args))
             .envs(self.env.iter().map(|(name, value)| (name, value)))
-            .current_dir(&self.dir)
+            .envs(self.judged.variables(count.unwrap_or(0)))
             .stdin(match (&self.stdin, &self.holds) {
                 (Some(_), _) => Stdio::piped(),
                 (None, Some(lock)) => lock.try_clone().map_or_else(|_| Stdio::null(), Stdio::from),
@@ -424,6 +435,11 @@ pub fn is_dirty(root: &Path) -> Result<bool, GitError> {
         .args(["--untracked-files=normal", "--ignore-submodules=none"])
         .run()?;
     Ok(!status.is_empty())
+}
+
+/// The filters that the settings of the repository in `root` name and the user has not approved.
+pub fn withheld_filters(root: &Path) -> Result<Vec<LocalProgram>, GitError> {
+    Ok(judge::withheld_filters(root)?)
 }
 
 /// The contents of objects, up to the first that does not exist. Empty if git fails.

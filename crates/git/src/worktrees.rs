@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 
 use crate::config::RepoConfig;
-use crate::discover::{DiscoverError, HeadFile, parse_head, read_config, short_branch};
+use crate::discover::{DiscoverError, read_config, short_branch};
 use crate::files::{physical_or_plain, plain, read, read_head};
+use crate::git_dir::{HeadFile, parse_head};
 use crate::run::Git;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

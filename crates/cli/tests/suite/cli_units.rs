@@ -133,11 +133,14 @@ fn g2_bad_places_and_names_are_refused_and_nothing_is_left() {
 fn g2_when_git_cannot_make_it_everything_is_as_before() {
     let world = world();
     let repo = world.repo();
-    // git fails in the middle: a hook after the checkout says no.
-    let hook = repo.join(".git/hooks/post-checkout");
-    fs::create_dir_all(hook.parent().expect("a folder")).expect("a folder");
-    fs::write(&hook, "#!/bin/sh\nexit 1\n").expect("a hook");
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).expect("a mode");
+    // git fails in the middle: a filter says no.
+    fs::write(repo.join(".gitattributes"), "b.txt filter=no\n").expect("attributes");
+    fs::write(repo.join("b.txt"), "b\n").expect("a file");
+    world.git(&repo, ["add", "-A"]);
+    world.git(&repo, ["commit", "-q", "-m", "filtered"]);
+    for (key, value) in [("smudge", "false"), ("required", "true")] {
+        world.git(&repo, ["config", "--global", &format!("filter.no.{key}"), value]);
+    }
     let _ = world.jit(["issue", "create", "Work", "--id", "WORK-1"]).ok();
     let ran = world.jit_as("agent:a", ["worktree", "create", "WORK-1", "--json"]);
     assert_ne!(ran.code, 0);
@@ -151,7 +154,7 @@ fn g2_when_git_cannot_make_it_everything_is_as_before() {
         world.jit(["worktree", "status", "--json"]).ok().json()["units"],
         json!([])
     );
-    fs::remove_file(&hook).expect("gone");
+    world.git(&repo, ["config", "--global", "filter.no.smudge", "cat"]);
     let _ = world.jit_as("agent:a", ["worktree", "create", "WORK-1"]).ok();
 }
 

@@ -419,7 +419,7 @@ fn g12_the_next_landing_waits_for_the_git_that_a_killed_one_left() {
         ("filter.slow.smudge", program.as_str()),
         ("filter.slow.clean", "cat"),
     ] {
-        yard.world.git(&yard.repo(), ["config", key, value]);
+        yard.world.git(&yard.repo(), ["config", "--global", key, value]);
     }
     yard.push_to_main(".gitattributes", "slow filter=slow\n");
     yard.push_to_main("slow", "slow\n");

@@ -34,6 +34,7 @@ mod cli_uninstall;
 mod cli_units;
 mod cli_verify;
 mod earlier_program;
+mod git_programs;
 mod handoff;
 mod hook_programs;
 mod landing;

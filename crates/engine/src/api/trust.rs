@@ -55,6 +55,8 @@ pub enum Kind {
     Provision,
     Validate,
     Agent,
+    /// A setting of the repository's own git configuration that makes git start a program.
+    Git,
 }
 
 impl Kind {
@@ -64,6 +66,7 @@ impl Kind {
             Self::Provision => "provision",
             Self::Validate => "validate",
             Self::Agent => "agent",
+            Self::Git => "git",
         }
     }
 }

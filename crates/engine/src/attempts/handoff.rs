@@ -86,7 +86,7 @@ impl Received {
 }
 
 fn git(e: GitError) -> Box<Refusal> {
-    refuse(Code::Io, e)
+    crate::refusals::failed(e)
 }
 
 /// Creates the missing parent folders of a file.

@@ -207,5 +207,5 @@ fn own_git(cx: &Context) -> Git {
 }
 
 fn failed(error: GitError) -> Box<jit_core::model::refusal::Refusal> {
-    refuse(Code::Io, error)
+    crate::refusals::failed(error)
 }

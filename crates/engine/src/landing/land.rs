@@ -41,6 +41,7 @@ use super::obstacles::{self, Aside, IsOurs};
 use super::tested::{self, Tested};
 use crate::crash_point::step;
 use crate::landing::checkout_recovery as half_way;
+use crate::landing::withheld_filters::require_filters;
 use crate::refusals::failed;
 use crate::units::worktree_state::SQUASHED;
 
@@ -364,6 +365,7 @@ pub fn require_movable(repo: &Repo, branch: &str, new: &str, is_ours: IsOurs<'_>
                 let shown = shell_word(&root.to_string_lossy());
                 return Err(busy(branch, &how, &[format!("git -C {shown} status")]));
             }
+            require_filters(repo, &root, new)?;
             let index = Refreshed::of(repo, &root, git_dir)?;
             let git = || index.git(&root);
             let ours = obstacles::ours(&root, new, is_ours)?;

@@ -41,6 +41,7 @@ pub mod tested;
 pub mod trees;
 pub mod unpushed_targets;
 pub mod watch;
+pub(crate) mod withheld_filters;
 
 use crate::api::Answer;
 use crate::api::landing::LandingRequest;

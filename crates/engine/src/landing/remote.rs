@@ -19,8 +19,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use jit_core::model::refusal::{Code, Refusal};
-use jit_git::Git;
 use jit_git::snapshot::option;
+use jit_git::{Git, GitError};
 use jit_os::file;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
@@ -185,11 +185,15 @@ impl Repo {
             )));
         }
         let spec = format!("{}:{place}", head(branch));
-        let (code, _, said) = self
+        let ran = self
             .at_home()
             .args(["push", "-q", "--no-follow-tags", "--", remote.for_git(), &spec])
-            .try_run()
-            .map_err(failed)?;
+            .try_run();
+        let (code, _, said) = match ran {
+            Ok(ran) => ran,
+            Err(e @ GitError::NotApproved(_)) => return Ok(Pushed::No(e.to_string())),
+            Err(e) => return Err(failed(e)),
+        };
         Ok(match code {
             Some(0) => Pushed::Yes,
             _ => Pushed::No(without_secrets(&said)),
@@ -201,7 +205,7 @@ impl Repo {
         let branch = &remote.branch;
         let own = format!("refs/jit/fetched/{}", digest(branch));
         let spec = format!("+refs/heads/{branch}:{own}");
-        let (code, _, _) = self
+        let ran = self
             .at_home()
             .without_hooks()
             .args([
@@ -213,8 +217,12 @@ impl Repo {
                 remote.for_git(),
                 &spec,
             ])
-            .try_run()
-            .map_err(failed)?;
+            .try_run();
+        let (code, _, _) = match ran {
+            Ok(ran) => ran,
+            Err(GitError::NotApproved(_)) => return Ok(None),
+            Err(e) => return Err(failed(e)),
+        };
         match code {
             Some(0) => self.git().verify(&format!("{own}^{{commit}}")).map_err(failed),
             _ => Ok(None),

@@ -37,7 +37,7 @@ pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(2);
 pub(crate) const TRACKER: &[&str] = &[".jit/issues/", ".jit/gates/results/"];
 
 fn git(e: GitError) -> Box<jit_core::model::refusal::Refusal> {
-    refuse(Code::Io, e)
+    crate::refusals::failed(e)
 }
 
 /// The paths that a unit may write.

@@ -24,7 +24,7 @@ use crate::units::{self, PORTS, files};
 use crate::write_path::WriteOptions;
 
 pub(crate) fn git(e: GitError) -> Box<Refusal> {
-    refuse(Code::Io, e)
+    crate::refusals::failed(e)
 }
 
 pub(crate) fn common(cx: &Context) -> Outcome<&Path> {

@@ -18,7 +18,15 @@ const DEEPEST: usize = 8;
 pub fn check_out(root: &Path, kept: &Path) -> Result<(), GitError> {
     let update = || {
         Git::at(root)
-            .args(["submodule", "update", "--init", "--recursive", "--quiet"])
+            // The repository's settings may name a command in place of a checkout.
+            .args([
+                "submodule",
+                "update",
+                "--init",
+                "--recursive",
+                "--checkout",
+                "--quiet",
+            ])
             .run()
             .map(drop)
     };

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::unit::{Failure, Phase, Unit};
 use jit_git::files::plain;
-use jit_git::{Git, GitError};
+use jit_git::Git;
 use jit_os::file;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
@@ -236,7 +236,7 @@ pub(crate) fn require_committed(cx: &Context, unit: &Unit, tip: &str) -> Outcome
 /// about markers use it.
 pub(crate) fn marked_conflict(cx: &Context, unit: &Unit) -> Outcome<Option<Failure>> {
     let common = crate::units::service::common(cx)?;
-    let io = |e: GitError| refuse(Code::Io, e);
+    let io = failed;
     let tip = format!("refs/heads/{}", unit.branch);
     let target = format!("refs/heads/{}", unit.target);
     let looking = [

@@ -21,7 +21,7 @@ use jit_core::model::lease::Resource;
 use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::time::Wall;
 use jit_core::model::unit::{self, Facts, NewUnit, Phase, Unit, UnitInput};
-use jit_git::{GitError, Place};
+use jit_git::Place;
 use jit_os::shell::shell_word;
 use jit_store::{Outcome, View};
 
@@ -469,7 +469,7 @@ pub(crate) fn unit_view(cx: &Context, unit: Unit) -> UnitView {
 pub(crate) fn unit_diff(cx: &Context, named: Option<&str>) -> Outcome<Answer> {
     let view = crate::write_path::view(cx)?;
     let unit = crate::units::service::find_unit(cx, &view, named)?;
-    let failed = |e: GitError| refuse(Code::Io, e);
+    let failed = crate::refusals::failed;
     let root = Path::new(&unit.worktree_path);
     let git = if root.join(".git").exists() {
         cx.git_at(root).args([

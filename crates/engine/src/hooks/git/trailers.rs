@@ -226,9 +226,9 @@ fn with_trailers(place: &Place, message: &[u8], wanted: &[String]) -> Outcome<Op
     if ours == wanted {
         return Ok(None);
     }
-    let Some(git_dir) = &place.git_dir else {
+    if place.git_dir.is_none() {
         return Ok(None);
-    };
+    }
     // The message is still empty: leave a free line for the subject.
     let is_text = |line: &[u8]| !line.trim_ascii().is_empty() && !line.starts_with(&comment);
     let untouched = !kept.split(|b| *b == b'\n').any(is_text);
@@ -247,7 +247,8 @@ fn with_trailers(place: &Place, message: &[u8], wanted: &[String]) -> Outcome<Op
         kept
     };
     let comment = String::from_utf8_lossy(&comment).into_owned();
-    let mut git = Git::in_git_dir(git_dir)
+    // Outside of the repository: its own settings can name commands for trailers.
+    let mut git = Git::at("/")
         .setting("trailer.separators", ":")
         .setting("core.commentChar", &comment)
         .args(["interpret-trailers", "--no-divider", "--where", "end"])

@@ -321,7 +321,7 @@ impl Restore<'_> {
         if !self.manifest.refs.contains_key("worktree") {
             // The folder may have been gone before: then only the index has its files. The checkout overwrites
             // nothing, and an existing file is no error.
-            let files = Git::at(&self.goal).without_hooks();
+            let files = Git::at(&self.goal).skipping_filters();
             let _ = files.args(["checkout-index", "--all", "--quiet"]).try_run();
         }
         // HEAD may be invalid: it is restored as it was.
