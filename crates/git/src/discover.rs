@@ -56,6 +56,14 @@ impl GitEnv {
         }
     }
 
+    /// For a folder that no variable of this process speaks of: only the user counts.
+    pub fn elsewhere() -> Self {
+        Self {
+            sudo_uid: Self::from_process().sudo_uid,
+            ..Self::default()
+        }
+    }
+
     fn crosses_filesystems(&self) -> bool {
         self.git_discovery_across_filesystem
             .as_deref()

@@ -6,6 +6,8 @@
 //! What must hold:
 //! - The `.git` file, the git folder, the common folder and the work tree belong to this user. For root they may also
 //!   belong to the user that called sudo (SUDO_UID).
+//! - Stricter than git: a common folder of another user is refused also where the worktree and its git folder are this
+//!   user's own, because its configuration counts there too.
 //! - Otherwise `safe.directory` has to allow the repository, in the system's, the user's or the command's
 //!   configuration. The repository's own configuration never counts.
 //! - If GIT_DIR names the repository, git does not check, and neither does jit. A git folder that jit itself names with
@@ -66,14 +68,29 @@ pub(crate) fn check(
         return Ok(());
     };
     let named = work_tree.unwrap_or(git_dir);
-    if is_safe(named, &safe_directories()) {
+    let values = safe_directories();
+    // Whoever allowed a repository allowed its linked worktrees, as far as they are this user's own.
+    let is_linked = part == common_dir && git_dir != common_dir;
+    let around = around(common_dir);
+    let main = [Some(common_dir), around].into_iter().flatten();
+    if is_safe(named, &values) || (is_linked && main.into_iter().any(|name| is_safe(name, &values))) {
         remember([git_dir, common_dir]);
         return Ok(());
     }
+    let repository = if is_linked {
+        around.unwrap_or(common_dir)
+    } else {
+        named
+    };
     Err(Foreign {
-        repository: named.to_owned(),
+        repository: repository.to_owned(),
         part: part.to_owned(),
     })
+}
+
+/// The main worktree of a common folder in its usual place.
+fn around(common_dir: &Path) -> Option<&Path> {
+    common_dir.parent().filter(|_| common_dir.ends_with(".git"))
 }
 
 /// Git folders of others that `safe.directory` allowed, so that git is not asked again for each command.
@@ -96,7 +113,7 @@ pub(crate) fn check_named(owners: Owners, git_dir: &Path, common_dir: &Path) -> 
     if ALLOWED.lock().is_ok_and(|known| is_known(&known)) {
         return Ok(());
     }
-    let around = common_dir.parent().filter(|_| common_dir.ends_with(".git"));
+    let around = around(common_dir);
     let values = safe_directories();
     let names = [Some(git_dir), Some(common_dir), around];
     if names.into_iter().flatten().any(|name| is_safe(name, &values)) {
@@ -138,6 +155,7 @@ fn is_safe(repository: &Path, values: &[OsString]) -> bool {
             return true;
         }
         let (folder, below) = match value.as_bytes().strip_suffix(b"/*") {
+            Some(b"") => (OsStr::new("/"), true),
             Some(folder) => (OsStr::from_bytes(folder), true),
             None => (value.as_os_str(), false),
         };
@@ -178,6 +196,7 @@ mod tests {
         assert!(safe(&repository, &[&own]));
         assert!(safe(&repository, &[&format!("{own}/")]));
         assert!(safe(&repository, &["*"]));
+        assert!(safe(&repository, &["/*"]));
         assert!(safe(&repository, &[&all]));
         assert!(!safe(&repository, &[&top.display().to_string()]));
         assert!(!safe(&repository, &["repository", "."]));

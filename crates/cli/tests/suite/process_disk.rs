@@ -223,6 +223,29 @@ fn l2_a_repository_of_another_user_needs_that_users_word() {
     let _ = world.jit_as("agent:reader", ["claim", "list", "--json"]).ok();
 }
 
+#[test]
+fn l2_units_can_be_made_in_a_repository_that_is_allowed() {
+    let world = World::new(JIT);
+    set_up(&world);
+    let repo = world.repo();
+    let given = Command::new("chown").args(["-hR", "65534"]).arg(&repo).output();
+    if !given.is_ok_and(|output| output.status.success()) {
+        say("left out: only root can give a repository away");
+        return;
+    }
+    let settings = world.root().join("allowed");
+    fs::write(&settings, format!("[safe]\n\tdirectory = {}\n", repo.display())).expect("a file");
+    for (unit, name, value) in [
+        ("allowed", "GIT_CONFIG_GLOBAL", settings.as_os_str()),
+        ("sudo", "SUDO_UID", "65534".as_ref()),
+    ] {
+        let words = ["worktree", "create", unit, "--json"];
+        let mut command = world.jit_by_way_of(&["env"], "human:root", &words);
+        command.env(name, value);
+        assert_eq!(world.run(command).ok().json()["state"], "READY", "{name}");
+    }
+}
+
 /// Whether we may act as somebody else.
 fn may_be_another() -> bool {
     let may = Command::new("setpriv")

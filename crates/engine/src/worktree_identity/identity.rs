@@ -349,7 +349,7 @@ impl Scene<'_> {
     }
 
     fn fate(&self, stored: &WorktreeIdentity) -> Fate {
-        let Ok(there) = Place::discover(&stored.root, &GitEnv::default()) else {
+        let Ok(there) = Place::discover(&stored.root, &GitEnv::elsewhere()) else {
             return Fate::Moved;
         };
         let is_worktree = there.worktree_root.as_deref() == Some(stored.root.as_path());
@@ -357,7 +357,7 @@ impl Scene<'_> {
             return Fate::Moved;
         };
         if file == self.file {
-            let here = Place::discover(self.root, &GitEnv::default());
+            let here = Place::discover(self.root, &GitEnv::elsewhere());
             let own = here.is_ok_and(|here| {
                 here.worktree_root.as_deref() == Some(self.root) && here.git_dir == self.place.git_dir
             });

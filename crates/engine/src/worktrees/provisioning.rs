@@ -203,7 +203,7 @@ pub(crate) fn makers_turn(cx: &Context, id: &UnitId) -> Outcome<std::fs::File> {
 /// Ensures that the unit's worktree exists, on its branch, and is complete.
 pub(crate) fn ensure_worktree(cx: &Context, unit: &Unit) -> Outcome<Place> {
     let path = Path::new(&unit.worktree_path);
-    let found = || Place::discover(path, &GitEnv::default()).map_err(|e| refuse(Code::Io, e));
+    let found = || Place::discover(path, &GitEnv::elsewhere()).map_err(|e| refuse(Code::Io, e));
     if is_no_worktree(path) || unit.worktree_id.is_some() && path.exists() && leads_to(path).is_none() {
         return Err(other_in_place(cx, unit));
     }
