@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 
 use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::unit::{Failure, Phase, Unit};
-use jit_git::files::plain;
 use jit_git::Git;
+use jit_git::files::plain;
 use jit_os::file;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
 
 use crate::context::Context;
-use crate::refusals::{failed, refuse};
+use crate::refusals::failed;
 use crate::units::worktree_locate::real;
 
 /// The trailer that identifies the commit of a squashed unit.
