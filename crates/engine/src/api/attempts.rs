@@ -3,7 +3,7 @@
 use jit_core::model::account::{Account, AccountId};
 use jit_core::model::ids::{SessionId, UnitId};
 use jit_core::model::plan::{HandoffBy, PlanArtifact, PlanUnit, Settings};
-use jit_core::model::refusal::Code;
+use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::unit::Artifact;
 use jit_store::Outcome;
 use schemars::JsonSchema;
@@ -13,7 +13,6 @@ use crate::api::facts::TreeScope::{IfMoved, Nothing};
 use crate::api::facts::{reads, replies, requests, writes};
 use crate::api::path::ApiPath;
 use crate::api::units::UnitView;
-use crate::refusals::refuse;
 
 requests! {
     /// Attempts: an agent at work in a unit.
@@ -115,7 +114,10 @@ pub struct DispatchAsk {
 impl DispatchAsk {
     /// Returns the options that a plan gives for a unit's agent.
     pub(crate) fn of_plan(id: &UnitId, planned: &PlanUnit) -> Outcome<Self> {
-        let name = |name: &String| name.parse::<UnitId>().map_err(|e| refuse(Code::Invalid, e));
+        let name = |name: &String| {
+            name.parse::<UnitId>()
+                .map_err(|e| Box::new(Refusal::new(Code::Invalid, e.to_string())))
+        };
         let from: Outcome<Vec<UnitId>> = planned.handoff_from.iter().map(name).collect();
         let artifact = |wanted: &PlanArtifact| Artifact {
             path: wanted.path.clone(),

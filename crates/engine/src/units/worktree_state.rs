@@ -18,7 +18,7 @@ use jit_os::shell::shell_word;
 use jit_store::Outcome;
 
 use crate::context::Context;
-use crate::refusals::{failed, refuse};
+use crate::refusals::failed;
 use crate::units::worktree_locate::real;
 
 /// The trailer that identifies the commit of a squashed unit.
