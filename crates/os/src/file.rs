@@ -85,6 +85,14 @@ pub fn replace_here(path: &Path, content: &[u8]) -> io::Result<()> {
     sync_folder(path)
 }
 
+/// Like [`replace_here`], with these permissions.
+pub fn replace_here_with(path: &Path, content: &[u8], permissions: std::fs::Permissions) -> io::Result<()> {
+    let temporary = Temporary::write(path, content, Some(permissions))?;
+    std::fs::rename(&temporary.path, path)?;
+    temporary.taken();
+    sync_folder(path)
+}
+
 /// Replaces a file atomically without waiting for the disk: for content that can be made again. Replaces a symbolic link
 /// itself. A new file gets the permissions of its folder.
 pub fn refresh(path: &Path, content: &[u8]) -> io::Result<()> {

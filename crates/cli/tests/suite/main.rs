@@ -38,6 +38,7 @@ mod handoff;
 mod hook_programs;
 mod landing;
 mod landing_again;
+mod hooks_killed;
 mod landing_batches;
 mod landing_chaos;
 mod landing_checkout;
