@@ -207,6 +207,17 @@ pub fn ensure_real_dir(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Refuses a symbolic link at a path whose content may come from a clone. A path that does not exist is accepted.
+pub fn refuse_link(path: &Path) -> io::Result<()> {
+    match path.symlink_metadata() {
+        Ok(meta) if meta.is_symlink() => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("{} is a symbolic link; jit follows no link there", path.display()),
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Acquires a kernel lock on a folder, waiting for it if necessary; dropping the file releases it. The folder itself is
 /// locked, so no lock file is left behind. Not reentrant: a thread that locks twice waits for itself.
 pub fn lock_folder(folder: &Path) -> io::Result<File> {
