@@ -5,7 +5,7 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jit_core::model::actor::Actor;
@@ -98,6 +98,7 @@ pub fn within(surroundings: Surroundings, options: &Options, need: Need) -> Outc
         request,
         policy,
         warnings,
+        reminders: Mutex::new(None),
     };
     crate::gates::committed_policy::bind_leases(&mut cx);
     Ok(cx)

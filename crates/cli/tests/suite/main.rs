@@ -28,6 +28,7 @@ mod cli_readme;
 mod cli_safety;
 mod cli_schema;
 mod cli_sessions;
+mod cli_settings;
 mod cli_setup;
 mod cli_sight;
 mod cli_tracker;

@@ -11,7 +11,7 @@ pub use followers::Followers;
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use jit_core::model::actor::Actor;
 use jit_core::model::ids::RequestId;
@@ -58,6 +58,8 @@ pub struct Context {
     pub(crate) policy: Policy,
     /// Warnings found while opening.
     pub(crate) warnings: Vec<String>,
+    /// The reminders of leases that end soon, as they were computed last; `None` until then.
+    pub(crate) reminders: Mutex<Option<Vec<String>>>,
 }
 
 impl Context {
