@@ -20,7 +20,8 @@ pub fn run(_: Flags, call: &Invocation) -> Outcome<Output> {
         return Err(unexpected());
     };
     let shown = call.show(checks, |style| checks_text(checks, style));
-    Ok(shown.exit(if checks.ok { 0 } else { CHECK_FAILED }))
+    let exit = if checks.ok { 0 } else { CHECK_FAILED };
+    Ok(shown.exit(exit).warn(answer.warnings))
 }
 
 /// Text of a reply about checks.

@@ -38,6 +38,12 @@ pub fn text(done: &SetUp, style: Style) -> String {
         .iter()
         .map(|step| format!("  {}\n", clean_line(step)))
         .collect();
+    if done.report.local_dir.as_deref() == Some(&done.report.control_dir) {
+        text.push_str(&format!(
+            "  there is no git here: jit keeps everything in {}\n",
+            clean_line(&done.report.control_dir)
+        ));
+    }
     if !done.report.changed {
         text.push_str("jit is set up here already; nothing was changed.\n");
         return text;

@@ -40,28 +40,30 @@ pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
             .show(&answer.reply.value(), |style| call.text(&answer.reply, style))
             .warn(answer.warnings));
     }
-    let all = commands(TrustRequest::List, call)?;
+    let (all, warnings) = commands(TrustRequest::List, call)?;
     let open = not_approved(&all);
     let shown = if flags.list || open.is_empty() {
         all
     } else if flags.yes {
-        commands(TrustRequest::Approve { commands: open }, call)?
+        commands(TrustRequest::Approve { commands: open }, call)?.0
     } else if is_terminal() {
         ask(call)?
     } else {
-        commands(TrustRequest::RequireTrusted, call)?
+        commands(TrustRequest::RequireTrusted, call)?.0
     };
     let reply = Reply::Trust(TrustReply::Commands(Commands { commands: shown }));
-    Ok(match flags.list {
+    let shown = match flags.list {
         true => call.show(&reply.value(), |style| call.text(&reply, style)),
         false => call.done(&reply.value(), &[], |style| call.text(&reply, style)),
-    })
+    };
+    Ok(shown.warn(warnings))
 }
 
-/// Sends a request about commands, and returns them.
-fn commands(request: TrustRequest, call: &Invocation) -> Outcome<Vec<Command>> {
-    match call.send(request)?.reply {
-        Reply::Trust(TrustReply::Commands(Commands { commands })) => Ok(commands),
+/// Sends a request about commands, and returns them and the warnings.
+fn commands(request: TrustRequest, call: &Invocation) -> Outcome<(Vec<Command>, Vec<String>)> {
+    let answer = call.send(request)?;
+    match answer.reply {
+        Reply::Trust(TrustReply::Commands(Commands { commands })) => Ok((commands, answer.warnings)),
         _ => Err(unexpected()),
     }
 }
@@ -95,7 +97,7 @@ fn can_ask(call: &Invocation) -> bool {
 /// Shows the commands that are not approved and asks. Returns all of them after a yes. A no is a refusal.
 fn ask(call: &Invocation) -> Outcome<Vec<Command>> {
     call.send(TrustRequest::RequireApprover)?;
-    let open = not_approved(&commands(TrustRequest::List, call)?);
+    let open = not_approved(&commands(TrustRequest::List, call)?.0);
     render::say("These commands came with the repository:");
     render::say(commands_text(&open, Style::plain()).trim_end());
     render::say("May they run on this machine? [y/N]");
@@ -107,7 +109,7 @@ fn ask(call: &Invocation) -> Outcome<Vec<Command>> {
             Refusal::new(Code::NotTrusted, message).help("jit trust"),
         ));
     }
-    commands(TrustRequest::Approve { commands: open }, call)
+    Ok(commands(TrustRequest::Approve { commands: open }, call)?.0)
 }
 
 /// Formats each command with its exact text, made harmless for a terminal.

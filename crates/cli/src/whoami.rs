@@ -32,5 +32,7 @@ pub fn text(caller: &Caller, style: Style) -> String {
         let branch = caller.branch.as_deref().map_or("no branch".into(), clean_line);
         text.push_str(&format!("  worktree {id}, {branch}\n"));
     }
+    let root = caller.root.as_deref().unwrap_or(&caller.control_dir);
+    text.push_str(&format!("  in {}\n", clean_line(root)));
     text
 }

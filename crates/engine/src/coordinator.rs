@@ -207,7 +207,7 @@ impl<'a> Coordinator<'a> {
             touched: Touched::new(),
             stopped_by: BTreeMap::new(),
             notifier: Notifier::of(
-                crate::notify::service::notifying(cx)?,
+                crate::notify::service::notifying(cx),
                 &crate::plans::lookup::workflow_folder(cx, id),
             ),
             inbox: mpsc::channel(),

@@ -3,6 +3,7 @@
 //! What must hold:
 //! - Changes by git or an editor in the caller's tree are imported before a request is carried out, as far as it
 //!   needs them.
+//! - Every answer warns the caller about its own leases that expire soon, except where a program reads it (hooks).
 //! - An answer that was prepared before a change was found is discarded.
 //! - `handle` knows a request by its facts only. Every noun has exactly one arm in `dispatch`, which calls the room that
 //!   owns it.
@@ -13,6 +14,7 @@ use jit_store::Outcome;
 use crate::api::Options;
 use crate::api::{Answer, Reply, Request};
 use crate::context::{Context, Surroundings};
+use crate::worktree_identity::identity::Need;
 
 /// Opens what a request needs, and carries it out.
 pub fn ask(options: &Options, request: impl Into<Request>) -> Outcome<Answer> {
@@ -22,7 +24,8 @@ pub fn ask(options: &Options, request: impl Into<Request>) -> Outcome<Answer> {
 /// Does the same, and also returns the result of `show`, which may run while other threads still check the tree.
 pub fn ask_and<T>(options: &Options, request: Request, show: impl Fn(&Reply) -> T) -> Outcome<(Answer, T)> {
     crate::git_programs::decide_by_approvals();
-    let answer = match request {
+    let is_for_program = matches!(&request, Request::Hooks(request) if request.answers_a_program());
+    let mut answer = match request {
         // These nouns also work without a log, or with a damaged one: they open what there is.
         Request::Setup(request) => crate::init::handle(options, request),
         Request::Config(request) => crate::settings::handle(options, request),
@@ -33,8 +36,25 @@ pub fn ask_and<T>(options: &Options, request: Request, show: impl Fn(&Reply) -> 
             return handle_and(&cx, request, show);
         }
     }?;
+    if !is_for_program {
+        remind(options, &mut answer);
+    }
     let shown = show(&answer.reply);
     Ok((answer, shown))
+}
+
+/// Adds the warnings about leases that expire soon to an answer that was made without a log, if there is one.
+fn remind(options: &Options, answer: &mut Answer) {
+    let found = Surroundings::find(options);
+    let Some(found) = found
+        .ok()
+        .filter(|found| found.place.control_dir.join("events").is_dir())
+    else {
+        return;
+    };
+    if let Ok(cx) = crate::opening::within(found, options, Need::Read) {
+        crate::write_path::remind(&cx, answer);
+    }
 }
 
 /// Opens what a request needs.
@@ -63,6 +83,8 @@ pub fn handle(cx: &Context, request: impl Into<Request>) -> Outcome<Answer> {
 /// Does the same, and also returns the result of `show`, which may run while other threads still check the tree.
 pub fn handle_and<T>(cx: &Context, request: Request, show: impl Fn(&Reply) -> T) -> Outcome<(Answer, T)> {
     let facts = request.facts();
+    // Their answers pass `ask`, which reminds too.
+    let is_reminded = is_without_log(&request);
     let mut shown = None;
     let (mut noticed, early) = crate::issues::sync::sync_tree(cx, &facts, || {
         let answer = dispatch(cx, request.clone());
@@ -92,8 +114,19 @@ pub fn handle_and<T>(cx: &Context, request: Request, show: impl Fn(&Reply) -> T)
     }?;
     noticed.append(&mut answer.warnings);
     answer.warnings = noticed;
+    if !is_reminded {
+        crate::write_path::remind(cx, &mut answer);
+    }
     let shown = shown.unwrap_or_else(|| show(&answer.reply));
     Ok((answer, shown))
+}
+
+/// Whether this noun also works without a log, or with a damaged one.
+fn is_without_log(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Setup(_) | Request::Config(_) | Request::Hooks(_) | Request::Doctor(_)
+    )
 }
 
 /// Calls the room that the request belongs to.

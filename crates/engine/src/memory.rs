@@ -102,6 +102,7 @@ impl MemoryRepository {
             git: self.git.clone(),
             followers: &TextsOnly,
             warnings: Vec::new(),
+            reminders: Mutex::new(None),
         })
     }
 }

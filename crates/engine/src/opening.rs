@@ -1,11 +1,11 @@
 //! Opens a [`Context`]: finds the place, opens the store, and loads the identity of the worktree.
 //!
-//! What must hold: without `.jit/` and without a control plane, opening is refused. In a fresh clone with `.jit/`, the
-//! control plane is created at first use.
+//! What must hold: a `.jit` that is a symbolic link is refused. Without `.jit/` and without a control plane, opening is
+//! refused. In a fresh clone with `.jit/`, the control plane is created at first use.
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jit_core::model::actor::Actor;
@@ -13,7 +13,7 @@ use jit_core::model::refusal::Code;
 use jit_core::model::time::Clock;
 use jit_git::SystemGit;
 use jit_os::clock::SystemClock;
-use jit_os::io_refusal;
+use jit_os::{file, io_refusal};
 use jit_store::{OpenOptions, Outcome};
 
 use crate::api::Options;
@@ -36,6 +36,10 @@ pub fn within(surroundings: Surroundings, options: &Options, need: Need) -> Outc
         config,
         whoami,
     } = surroundings;
+    if let Some(local) = &place.local_jit {
+        // A clone may have brought it.
+        file::refuse_link(local).map_err(|e| io_refusal("use", local, &e))?;
+    }
     let mut warnings = whoami.warnings.clone();
     let wait = options
         .lock_timeout
@@ -95,6 +99,7 @@ pub fn within(surroundings: Surroundings, options: &Options, need: Need) -> Outc
         request,
         policy,
         warnings,
+        reminders: Mutex::new(None),
     };
     crate::gates::committed_policy::bind_leases(&mut cx);
     Ok(cx)

@@ -156,11 +156,14 @@ pub(crate) fn status(cx: &Context) -> Outcome<Answer> {
             .filter_map(|account| account.shown(view.now.wall))
             .collect(),
     };
-    crate::write_path::read_answer(
-        cx,
-        &view,
-        Reply::Overview(OverviewReply::Status(Box::new(status))),
-    )
+    let reply = Reply::Overview(OverviewReply::Status(Box::new(status)));
+    let mut answer = crate::write_path::read_answer(cx, &view, reply)?;
+    answer.warnings.extend(
+        cx.place
+            .found_above()
+            .map(|root| format!("there is no git here: this is about {}/.jit", root.display())),
+    );
+    Ok(answer)
 }
 
 /// Returns targets with landings that are not pushed.

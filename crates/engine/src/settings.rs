@@ -2,6 +2,7 @@
 //!
 //! What must hold:
 //! - Agents cannot change the settings that restrain agents. This is a guard rail, not a fence.
+//! - A setting is shown as it holds for the caller: for an agent, without values that are not committed.
 //! - A setting that is changed here counts as approved by the caller, if the caller may approve.
 
 use jit_core::model::refusal::{Code, Refusal};
@@ -10,10 +11,12 @@ use jit_store::Outcome;
 use crate::api::Answer;
 use crate::api::Options;
 use crate::api::config::{ChangedSetting, ConfigReply, ConfigRequest, SettingView, Settings};
+use crate::config::classes::{class, is_users_own};
 use crate::config::keys::Value;
-use crate::config::{self, ConfigError, Origin, Setting, Sources};
+use crate::config::{self, Config, ConfigError, Origin, Setting, Sources};
 use crate::context::Surroundings;
 use crate::refusals::refuse;
+use crate::worktree_identity::identity::Need;
 
 /// Prefixes of settings that restrain agents.
 const GUARDED: &[&str] = &[
@@ -31,26 +34,49 @@ pub(crate) fn handle(options: &Options, request: ConfigRequest) -> Outcome<Answe
     let found = Surroundings::find(options)?;
     match request {
         ConfigRequest::Show => {
-            let settings = found
-                .config
-                .show()
-                .map(|(key, setting)| view(key, setting))
-                .collect();
-            Ok(found.answer(ConfigReply::Settings(Settings { settings })))
+            let (config, mut warnings) = for_caller(found, options)?;
+            let settings = config.show().map(|(key, setting)| view(key, setting)).collect();
+            warnings.extend(config.left_out().iter().map(|(key, at)| left_out(key, at)));
+            Ok(Answer {
+                reply: ConfigReply::Settings(Settings { settings }).into(),
+                warnings,
+            })
         }
         ConfigRequest::Get { key } => {
-            let setting = found.config.get(&key).map_err(|e| refused(&e))?;
-            let view = view(&key, setting);
             let own = Sources::from_process(&found.place).repository;
+            let (config, mut warnings) = for_caller(found, options)?;
+            let setting = config.get(&key).map_err(|e| refused(&e))?;
             let is_own =
                 matches!(&setting.origin, Origin::File { file, .. } if Some(&**file) == own.as_deref());
-            let caveat = caveat(&key, &setting.value).filter(|_| is_own);
-            let mut answer = found.answer(ConfigReply::Setting(view));
-            answer.warnings.extend(caveat);
-            Ok(answer)
+            warnings.extend(caveat(&key, &setting.value).filter(|_| is_own));
+            let unread = config.left_out().iter().filter(|(name, _)| *name == key);
+            warnings.extend(unread.map(|(key, at)| left_out(key, at)));
+            Ok(Answer {
+                reply: ConfigReply::Setting(view(&key, setting)).into(),
+                warnings,
+            })
         }
         ConfigRequest::Set { key, value, user } => set(&found, key, &value, user),
     }
+}
+
+/// Returns the settings that hold for the caller, and warnings about values that do not.
+fn for_caller(found: Surroundings, options: &Options) -> Outcome<(Config, Vec<String>)> {
+    // Only an agent is bound by what is committed. Without a log nothing binds yet, and none is made to look.
+    if found.asking_agent().is_none() || !found.config.is_loose() || !found.place.control_dir.is_dir() {
+        let warnings = found.whoami.warnings.clone();
+        return Ok((found.config, warnings));
+    }
+    let cx = crate::opening::within(found, options, Need::Read)?;
+    let (config, said) = crate::gates::committed_policy::settings_for_caller(&cx);
+    let mut warnings = cx.warnings;
+    warnings.extend(said);
+    Ok((config, warnings))
+}
+
+/// Returns a warning about a key in the repository's file that counts only in the user's own.
+fn left_out(key: &str, at: &Origin) -> String {
+    format!("{key} ({at}) does not count: only your own settings decide that (jit config set --user {key} …)")
 }
 
 fn view(key: &str, setting: &Setting) -> SettingView {
@@ -58,6 +84,7 @@ fn view(key: &str, setting: &Setting) -> SettingView {
         key: key.to_owned(),
         value: (&setting.value).into(),
         origin: setting.origin.to_string(),
+        class: class(key),
     }
 }
 
@@ -78,7 +105,11 @@ fn set(found: &Surroundings, key: String, value: &str, user: bool) -> Outcome<An
         )
     };
     let file = file.ok_or_else(|| refuse(Code::Invalid, none))?;
-    let value = config::set(&file, &key, value).map_err(|e| refused(&e))?;
+    let set = match user {
+        true => config::set,
+        false => config::set_in_repository,
+    };
+    let value = set(&file, &key, value).map_err(|e| refused(&e))?;
     // The setting is written already. If its approval fails now, the user can approve it later.
     let failed = found.approve_setting(&key, &value).err().map(|refusal| {
         let why = refusal.message;
@@ -96,14 +127,17 @@ fn set(found: &Surroundings, key: String, value: &str, user: bool) -> Outcome<An
     })
 }
 
-/// Returns a caveat for a right of agents in the repository's own file, because anybody could have written it there.
+/// Returns a caveat for a value that does not count at once from the repository's own file, because anybody could have
+/// written it there.
 fn caveat(key: &str, value: &Value) -> Option<String> {
-    let when = match key {
-        "agents.may_trust" => "not in the repository's own file: jit config set --user agents.may_trust true",
-        "agents.may_pass_gates" | "agents.may_force_evict" => "once it is committed, here and on the target",
-        _ => return None,
-    };
-    (*value == Value::Flag(true)).then(|| format!("this counts for agents {when}"))
+    if is_users_own(key) {
+        return Some(format!(
+            "this counts only in your own settings, not in the repository's own file: jit config set --user {key} …"
+        ));
+    }
+    let is_right = matches!(key, "agents.may_pass_gates" | "agents.may_force_evict");
+    (is_right && *value == Value::Flag(true))
+        .then(|| "this counts for agents once it is committed, here and on the target".to_owned())
 }
 
 fn refused(e: &ConfigError) -> Box<Refusal> {

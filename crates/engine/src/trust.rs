@@ -48,6 +48,20 @@ impl Surroundings {
     }
 }
 
+/// Settings from a repository that need approval.
+const APPROVED: &[&str] = &[
+    "dispatch.command",
+    "dispatch.permission_mode",
+    "merge.resolve",
+    VALIDATE,
+    PROVISION,
+];
+
+/// Returns whether a value of this setting that came with a repository needs approval.
+pub fn asks_for_approval(key: &str) -> bool {
+    APPROVED.contains(&key)
+}
+
 /// Returns the commands that a setting would run, with the names used for approval.
 fn commands_in(key: &str, value: &Value) -> Vec<(Kind, String, String)> {
     let listed = |kind: Kind, name: &str| match value {
@@ -263,5 +277,30 @@ pub(crate) fn handle(cx: &Context, request: TrustRequest) -> Outcome<Answer> {
             Ok(plain(cx, TrustReply::Approver(Approver { agent_id }).into()))
         }
         TrustRequest::RequireTrusted => require_trusted(cx),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::classes::{Class, class, is_users_own};
+    use crate::config::keys::KEYS;
+
+    #[test]
+    fn l1_every_trusted_setting_is_the_users_own_or_asks_for_approval() {
+        for key in KEYS {
+            let is_held = is_users_own(key.name) || asks_for_approval(key.name);
+            assert_eq!(class(key.name) == Class::Trusted, is_held, "{}", key.name);
+            assert!(
+                !(is_users_own(key.name) && asks_for_approval(key.name)),
+                "{}",
+                key.name
+            );
+        }
+        for name in APPROVED {
+            let key = KEYS.iter().find(|key| key.name == *name).expect("a key");
+            let value = key.from_text("[\"* = command: make\"]").expect("a value");
+            assert_eq!(commands_in(name, &value).len(), 1, "{name}");
+        }
     }
 }

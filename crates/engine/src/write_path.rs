@@ -20,6 +20,7 @@ use crate::api::issues::Issues;
 use crate::api::sessions::PrunedSessions;
 use crate::api::sessions::SessionReply;
 use std::path::Path;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use jit_core::decide::command::{Command, CommandReply as Decided};
@@ -241,19 +242,44 @@ pub(crate) fn soon_over(cx: &Context, own: &[Lease], now: &Now) -> Vec<String> {
     let mine = own
         .iter()
         .filter(|lease| lease.held_by(&cx.actor) && !lease.expired(now) && lease.resource.issue().is_some());
-    mine.filter(|lease| {
-        lease.remaining_ms(now) * 100 < lease.ttl_secs.saturating_mul(1000).saturating_mul(pct)
-    })
-    .map(|lease| {
-        format!(
-            "your lease on {} ends in {}: jit claim renew {} --ttl {}{who}",
-            lease.resource.issue().map_or("it", IssueId::as_str),
-            left(lease.remaining_ms(now)),
-            lease.lease_id,
-            lease.ttl_secs
-        )
-    })
-    .collect()
+    let said: Vec<String> = mine
+        .filter(|lease| {
+            lease.remaining_ms(now) * 100 < lease.ttl_secs.saturating_mul(1000).saturating_mul(pct)
+        })
+        .map(|lease| {
+            format!(
+                "your lease on {} ends in {}: jit claim renew {} --ttl {}{who}",
+                lease.resource.issue().map_or("it", IssueId::as_str),
+                left(lease.remaining_ms(now)),
+                lease.lease_id,
+                lease.ttl_secs
+            )
+        })
+        .collect();
+    *cx.reminders.lock().unwrap_or_else(PoisonError::into_inner) = Some(said.clone());
+    said
+}
+
+/// Adds the warnings about leases that expire soon to an answer that was made without them (B11).
+pub(crate) fn remind(cx: &Context, answer: &mut Answer) {
+    let last = cx
+        .reminders
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone();
+    if last.is_some_and(|said| said.iter().all(|one| answer.warnings.contains(one))) {
+        return;
+    }
+    // The leases as they are now: the request may have ended some.
+    let now = cx.store.view().ok().and_then(|view| {
+        let own = state::leases_of(&*view.table, &cx.actor.agent_id).ok()?;
+        Some(soon_over(cx, &own, &view.now))
+    });
+    for one in now.unwrap_or_default() {
+        if !answer.warnings.contains(&one) {
+            answer.warnings.push(one);
+        }
+    }
 }
 
 /// Returns the open dependencies of an open issue, as lists show them.

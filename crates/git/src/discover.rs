@@ -6,8 +6,9 @@
 //! - Every worktree of a repository finds the same `control_dir`.
 //! - No git at all is an ordinary case: the nearest `.jit/` upwards, else the start, serves as both planes (A3).
 //! - A `.git` that leads nowhere is an error, never "no git": guessing would split the control plane.
-//! - A repository of another user is refused as git refuses it (L2, `owner`). Without git, a `.jit/` of another
-//!   user above the start is passed over.
+//! - A repository of another user is refused as git refuses it (L2, `owner`).
+//! - Without git, the search ends at a folder of another user, at a border of file systems, and where git's would. A
+//!   `.jit/` of another user is passed over, and so is one that is a symbolic link.
 //!
 //! Limitations: includes in git's configuration are ignored, see [`crate::config`]; refs kept as reftable have no
 //! readable HEAD, so [`Place::branch`] then asks git.
@@ -237,11 +238,14 @@ impl Place {
         let mut next = Some(start.as_path());
         let mut root = start.as_path();
         while let Some(folder) = next {
-            if owners.own(&folder.join(".jit")) && folder.join(".jit").is_dir() {
+            let jit = folder.join(".jit");
+            if owners.own(&jit) && jit.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
                 root = folder;
                 break;
             }
-            next = folder.parent().filter(|parent| limits.allow(parent));
+            next = folder
+                .parent()
+                .filter(|parent| limits.allow(parent) && owners.own(parent));
         }
         let control_dir = env.jit_dir.as_ref();
         let control_dir = control_dir.map(|path| physical_or_plain(&start.join(path)));
@@ -251,6 +255,29 @@ impl Place {
             start,
             ..place
         }
+    }
+
+    /// The same place if it has git. Without git: the folder the search began in, not one above it.
+    #[must_use]
+    pub fn in_start_folder(self) -> Self {
+        if self.has_git() {
+            return self;
+        }
+        let is_named = self.local_jit.as_ref() != Some(&self.control_dir);
+        let here = Self::folder(&self.start);
+        Self {
+            control_dir: match is_named {
+                true => self.control_dir,
+                false => here.control_dir,
+            },
+            ..here
+        }
+    }
+
+    /// The folder above the start that this place was found in, without git; `None` if it is the start itself.
+    pub fn found_above(&self) -> Option<&Path> {
+        let root = self.worktree_root.as_deref().filter(|_| !self.has_git())?;
+        (root != self.start).then_some(root)
     }
 
     /// A folder without git, as it is named: nothing is read, and it need not exist.

@@ -708,3 +708,58 @@ fn l2_a_jit_folder_of_another_user_captures_nothing() {
     }
     assert_eq!(discover(&below).control_dir, below.join(".jit"));
 }
+
+#[test]
+fn a3_without_git_the_search_ends_at_a_folder_of_another_user() {
+    let world = GitWorld::new();
+    let (theirs, below) = (world.path("top/theirs"), world.path("top/theirs/mine/below"));
+    fs::create_dir_all(world.path("top/.jit")).expect("folder");
+    fs::create_dir_all(&theirs).expect("folder");
+    if !give_away(&theirs) {
+        // Only root can give a folder away.
+        return;
+    }
+    fs::create_dir_all(&below).expect("folder");
+    assert_eq!(discover(&below).control_dir, below.join(".jit"));
+    // Whoever owns all of it is served.
+    let sudo = GitEnv {
+        sudo_uid: Some(SOMEBODY_ELSE.to_string().into()),
+        ..GitEnv::default()
+    };
+    let found = Place::discover(&below, &sudo).expect("a place");
+    assert_eq!(found.control_dir, world.path("top/.jit"));
+}
+
+#[test]
+fn a3_without_git_a_link_is_no_jit_folder() {
+    let world = GitWorld::new();
+    let below = world.path("top/below");
+    fs::create_dir_all(&below).expect("folder");
+    fs::create_dir_all(world.path("elsewhere")).expect("folder");
+    symlink(world.path("elsewhere"), world.path("top/.jit")).expect("link");
+    let found = discover(&below);
+    assert_eq!(found.control_dir, below.join(".jit"));
+    assert_eq!(found.found_above(), None);
+}
+
+#[test]
+fn a3_the_start_folder_is_meant_where_somebody_says_so() {
+    let world = GitWorld::new();
+    let below = world.path("top/below");
+    fs::create_dir_all(world.path("top/.jit")).expect("folder");
+    fs::create_dir_all(&below).expect("folder");
+    let found = discover(&below);
+    assert_eq!(found.found_above(), Some(world.path("top").as_path()));
+    let here = found.in_start_folder();
+    assert_eq!(here.found_above(), None);
+    assert_eq!(here.control_dir, below.join(".jit"));
+    assert_eq!(here.worktree_root.as_deref(), Some(below.as_path()));
+    // JIT_DIR stays what it is.
+    let env = GitEnv {
+        jit_dir: Some(world.path("control").into()),
+        ..GitEnv::default()
+    };
+    let here = Place::discover(&below, &env).expect("a place").in_start_folder();
+    assert_eq!(here.control_dir, world.path("control"));
+    assert_eq!(here.local_jit, Some(below.join(".jit")));
+}

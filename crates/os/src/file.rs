@@ -85,6 +85,14 @@ pub fn replace_here(path: &Path, content: &[u8]) -> io::Result<()> {
     sync_folder(path)
 }
 
+/// Like [`replace_here`], with these permissions.
+pub fn replace_here_with(path: &Path, content: &[u8], permissions: std::fs::Permissions) -> io::Result<()> {
+    let temporary = Temporary::write(path, content, Some(permissions))?;
+    std::fs::rename(&temporary.path, path)?;
+    temporary.taken();
+    sync_folder(path)
+}
+
 /// Replaces a file atomically without waiting for the disk: for content that can be made again. Replaces a symbolic link
 /// itself. A new file gets the permissions of its folder.
 pub fn refresh(path: &Path, content: &[u8]) -> io::Result<()> {
@@ -196,6 +204,17 @@ pub fn ensure_real_dir(path: &Path) -> io::Result<()> {
             }
         }
         made => made,
+    }
+}
+
+/// Refuses a symbolic link at a path whose content may come from a clone. A path that does not exist is accepted.
+pub fn refuse_link(path: &Path) -> io::Result<()> {
+    match path.symlink_metadata() {
+        Ok(meta) if meta.is_symlink() => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("{} is a symbolic link; jit follows no link there", path.display()),
+        )),
+        _ => Ok(()),
     }
 }
 

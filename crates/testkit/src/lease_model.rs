@@ -47,6 +47,10 @@ impl Holder {
         self.is(who) || self.boss.as_deref() == Some(who.0)
     }
 
+    fn may_be_released_by(&self, who: Who<'_>) -> bool {
+        self.obeys(who) || self.agent == who.0
+    }
+
     fn start(&mut self, ttl_secs: u64, now: &Now) {
         self.ttl_secs = ttl_secs;
         self.deadline = now.ticks + ttl_secs * 1000;
@@ -314,13 +318,13 @@ impl Model {
             Err(outcome) => return outcome,
         };
         match (holder, last) {
-            (Some(holder), _) if !holder.obeys(who) => Outcome::NotHolder,
+            (Some(holder), _) if !holder.may_be_released_by(who) => Outcome::NotHolder,
             (Some(_), _) => {
                 self.end(&issue, Why::Released);
                 self.note_lapses(now);
                 Outcome::Released
             }
-            (None, Some((last, Why::Lapsed))) if last.obeys(who) => Outcome::AlreadyReleased,
+            (None, Some((last, Why::Lapsed))) if last.may_be_released_by(who) => Outcome::AlreadyReleased,
             _ => Outcome::NotFound,
         }
     }

@@ -184,7 +184,7 @@ fn a6_config_shows_gets_and_sets_and_says_where_from() {
     let get = |key: &str| world.jit(["config", "get", key, "--json"]).ok().json();
     assert_eq!(
         get("coordination.default_ttl_secs"),
-        json!({"key": "coordination.default_ttl_secs", "value": 600, "origin": "default"})
+        json!({"key": "coordination.default_ttl_secs", "value": 600, "origin": "default", "class": "inert"})
     );
     let _ = world
         .jit(["config", "set", "coordination.default_ttl_secs", "20m"])
@@ -359,6 +359,7 @@ fn a4_whoami_tells_who_and_why() {
     insta::assert_snapshot!(world.stable(&ran.stdout), @r"
     agent:x (from --agent-id)
       worktree [WT], main
+      in [WORLD]/repo
     ");
 }
 

@@ -251,14 +251,16 @@ pub(crate) fn notice_obstacles(draft: &mut Draft<'_>, issue: &Issue) -> Result<(
     Ok(())
 }
 
-/// Ends a claim at the will of its holder.
+/// Ends a claim at the will of its holder, from any worktree.
 pub(crate) fn release(draft: &mut Draft<'_>, target: &Target, cx: &Context) -> Result<Decision, Stop> {
     let found = find(draft, target, cx)?;
+    let may = |lease: &Lease| lease.may_be_released_by(&cx.actor);
     let lease = match found.active {
-        Some(lease) => require_obeys(lease, target, cx)?,
+        Some(lease) if may(&lease) => lease,
+        Some(lease) => return Err(not_holder(&lease, target, cx).into()),
         // It ran out and nobody wanted it: what the holder asks for is so already.
         None => match found.ended {
-            Some(ended) if ended.how == LeaseEnd::Expired && ended.lease.obeys(&cx.actor) => {
+            Some(ended) if ended.how == LeaseEnd::Expired && may(&ended.lease) => {
                 return Ok(Decision::Already(CommandReply::Released(vec![ended.lease])));
             }
             _ => return Err(not_active(target).into()),

@@ -110,6 +110,12 @@ impl Lease {
     pub fn obeys(&self, actor: &Actor) -> bool {
         self.held_by(actor) || self.on_behalf_of.as_ref() == Some(&actor.agent_id)
     }
+
+    /// Whether `actor` may release it. The holder of an issue may from any worktree: the one it was acquired in may be
+    /// gone, and then the lease could only expire.
+    pub fn may_be_released_by(&self, actor: &Actor) -> bool {
+        self.obeys(actor) || (self.resource.issue().is_some() && self.agent_id == actor.agent_id)
+    }
 }
 
 /// How a lease came to its end.

@@ -39,6 +39,29 @@ pub struct SettingView {
     pub value: SettingValue,
     /// The file with its line, the variable, or `default`.
     pub origin: String,
+    pub class: SettingClass,
+}
+
+/// What a value of a setting can do to a user when it comes with a repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SettingClass {
+    /// It starts nothing and names no place.
+    Inert,
+    /// It names a path, a file or a branch that cannot leave its place.
+    Confined,
+    /// It needs the user's approval, or counts only in the user's own file.
+    Trusted,
+}
+
+impl fmt::Display for SettingClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Inert => "inert",
+            Self::Confined => "confined",
+            Self::Trusted => "trusted",
+        })
+    }
 }
 
 /// The value of a setting. Its text is TOML, as a file of settings has it.

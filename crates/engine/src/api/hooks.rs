@@ -56,6 +56,20 @@ requests! {
     }
 }
 
+impl HookRequest {
+    /// Whether git or an agent program reads the answer: a warning there could be taken for a part of it.
+    pub fn answers_a_program(&self) -> bool {
+        match self {
+            Self::Run { .. } | Self::MergeFile(_) | Self::AgentEvent { .. } | Self::Permission(_) => true,
+            Self::Verify { .. }
+            | Self::List
+            | Self::Install { .. }
+            | Self::Uninstall { .. }
+            | Self::AgentHook { .. } => false,
+        }
+    }
+}
+
 replies! {
     pub enum HookReply {
         Verified(Verified),

@@ -91,6 +91,10 @@ pub struct Caller {
     pub detected_by: Option<String>,
     pub worktree_id: Option<WorktreeId>,
     pub branch: Option<String>,
+    /// The folder that the caller's commands are about: the worktree, or without git the folder with `.jit/`.
+    pub root: Option<String>,
+    /// The folder with the data that all worktrees share.
+    pub control_dir: String,
 }
 
 /// A change of the configuration of an agent program.

@@ -554,7 +554,7 @@ pub const KEYS: &[Key] = &[
         name: "worktree.path",
         kind: Kind::Template,
         default: Default::Word("../{repo}-worktrees/{unit}"),
-        help: "where a new unit's worktree is made, seen from the main checkout; of a submodule, from what it is part of",
+        help: "where a new unit's worktree is made, seen from the main checkout; of a submodule, from what it is part of; your own value holds over the repository's, which may only lead to {repo}-… beside the checkout",
     },
     Key {
         name: "worktree.ports_from",
@@ -682,6 +682,20 @@ fn is_address(text: &str) -> bool {
     rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
         && text.len() <= 2_000
         && text.bytes().all(|b| b.is_ascii_graphic())
+}
+
+/// Returns whether this can be the name of a branch, by git's rules. Such a name is never an option, and never leads out
+/// of `refs/heads/`.
+fn is_branch(text: &str) -> bool {
+    let is_part = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock");
+    let is_odd = |c: char| c.is_control() || c.is_whitespace() || "~^:?*[\\".contains(c);
+    text != "@"
+        && text.split('/').all(is_part)
+        && !text.starts_with('-')
+        && !text.ends_with('.')
+        && !text.contains("..")
+        && !text.contains("@{")
+        && !text.chars().any(is_odd)
 }
 
 /// Returns whether this is a lower-case word, as types and kinds are.
@@ -940,7 +954,7 @@ impl Key {
                     let types = chain(item);
                     types.len() > 1 && types.iter().all(|word| is_word(word))
                 }
-                _ => !item.is_empty() && !item.chars().any(|c| c.is_control() || c.is_whitespace()),
+                _ => is_branch(item),
             };
             if !fits {
                 let shown: String = item.chars().take(40).collect();
@@ -1025,6 +1039,20 @@ mod tests {
                 Err(Misfit::Value(why)) => assert!(why.contains("dollars"), "{why}"),
                 other => panic!("{text}: {other:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn l1_a_branch_name_is_no_option_and_leads_nowhere_else() {
+        let key = KEYS.iter().find(|key| key.name == "merge.target").expect("a key");
+        for name in ["main", "release/1.x", "a-b", "über", "x@y"] {
+            assert!(key.from_text(name).is_ok(), "{name}");
+        }
+        for name in [
+            "-f", "--exec=x", "../x", "a/../b", "a//b", "/a", "a/", ".a", "a/.b", "a.lock", "a.", "@",
+            "@{-1}", "a b", "a:b", "a~1", "a^", "a*", "a[b", "a\\b",
+        ] {
+            assert!(key.from_text(name).is_err(), "{name}");
         }
     }
 

@@ -7,12 +7,16 @@
 //! Invariants:
 //! - Every decision reads the same table that [`Config::show`] shows.
 //! - An unknown key, a wrong type or a value out of range is an error with file, line and key, or variable.
+//! - A key that only the user may set is left out of the repository's file, and `worktree.path` in the user's own file
+//!   holds over the repository's ([`classes`]).
+//! - The repository's file is read only if neither it nor its folder is a symbolic link.
 //! - A variable of an agent cannot loosen a setting that restrains agents ([`Config::restrain`]).
 //! - No lease of the table is longer than `coordination.max_ttl_secs`. A configured longer one is an error; a
 //!   built-in longer one is lowered, and shown lowered.
 //!
 //! Limitations: variables cannot name issue types with upper-case letters or dashes.
 
+pub mod classes;
 mod edit;
 pub mod file_rules;
 pub mod keys;
@@ -39,9 +43,11 @@ use crate::config::file_rules::How;
 use crate::identity::{KINDS, user_folder};
 use keys::{KEYS, Key, Misfit, TTL_DEFAULTS, TTL_TABLE, Value};
 
-pub use edit::set;
+pub use edit::{set, set_in_repository};
 
 const PREFIX: &str = "JIT_CONFIG_";
+/// The largest file of a repository's settings.
+const MAX_FILE: u64 = 1 << 20;
 
 /// The settings that restrain agents, with their values from the loosest on. An unlisted value is stricter than the
 /// listed ones.
@@ -238,6 +244,15 @@ pub struct Setting {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     settings: BTreeMap<String, Setting>,
+    /// Keys in the repository's file that count only in the user's own.
+    left_out: Vec<(String, Origin)>,
+}
+
+/// The owner of a file of settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layer {
+    User,
+    Repository,
 }
 
 /// The sources of the layers, as plain values.
@@ -299,6 +314,7 @@ impl Default for Config {
         };
         Self {
             settings: fixed.chain(ttl).map(setting).collect(),
+            left_out: Vec::new(),
         }
     }
 }
@@ -306,8 +322,11 @@ impl Default for Config {
 impl Config {
     pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
         let mut config = Self::default();
-        for file in [&sources.user, &sources.repository].into_iter().flatten() {
-            config.read_layer(file)?;
+        if let Some(file) = &sources.user {
+            config.read_users(file)?;
+        }
+        if let Some(file) = &sources.repository {
+            config.read_repositorys(file)?;
         }
         config.read_variables(sources)
     }
@@ -316,15 +335,33 @@ impl Config {
     pub fn load_committed(sources: &Sources, name: &Path, bytes: &[u8]) -> Result<Self, ConfigError> {
         let mut config = Self::default();
         if let Some(file) = &sources.user {
-            config.read_layer(file)?;
+            config.read_users(file)?;
         }
-        config.read_file(name, bytes)?;
+        config.read_file(Layer::Repository, name, bytes)?;
         config.read_variables(sources)
     }
 
-    fn read_layer(&mut self, file: &Path) -> Result<(), ConfigError> {
+    /// The repository's file may come from a clone: no link is followed, and no pipe or device is read.
+    fn read_repositorys(&mut self, file: &Path) -> Result<(), ConfigError> {
+        let failed = |source| ConfigError::Read {
+            file: file.to_owned(),
+            source,
+        };
+        if let Some(folder) = file.parent() {
+            jit_os::file::refuse_link(folder).map_err(failed)?;
+        }
+        jit_os::file::refuse_link(file).map_err(failed)?;
+        match jit_os::file::read_real(file, MAX_FILE) {
+            Ok(Some(bytes)) => self.read_file(Layer::Repository, file, &bytes),
+            Ok(None) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(()),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    fn read_users(&mut self, file: &Path) -> Result<(), ConfigError> {
         match jit_git::files::read(file).map_err(io::Error::from) {
-            Ok(bytes) => self.read_file(file, &bytes),
+            Ok(bytes) => self.read_file(Layer::User, file, &bytes),
             Err(error)
                 if matches!(
                     error.kind(),
@@ -392,12 +429,27 @@ impl Config {
         said
     }
 
+    /// Returns whether a setting gives agents a right, or lets them work without leases.
+    pub fn is_loose(&self) -> bool {
+        let policy = self.policy();
+        let lenient = matches!(policy.enforce, Enforce::Warn | Enforce::Off);
+        lenient || policy.agents_may_evict || policy.agents_may_pass_gates
+    }
+
     /// Restrains an agent: the stricter setting about leases counts. Returns messages about values that do not count,
     /// with the value that counts instead.
     pub fn tighten_leases(&mut self, other: &Self) -> Vec<String> {
+        self.tighten_below("worktree.", other)
+    }
+
+    /// Does the same for every setting that restrains agents.
+    pub fn tighten(&mut self, other: &Self) -> Vec<String> {
+        self.tighten_below("", other)
+    }
+
+    fn tighten_below(&mut self, prefix: &str, other: &Self) -> Vec<String> {
         let mut said = Vec::new();
-        let about_leases = RESTRAINTS.iter().filter(|(key, _)| key.starts_with("worktree."));
-        for (key, values) in about_leases {
+        for (key, values) in RESTRAINTS.iter().filter(|(key, _)| key.starts_with(prefix)) {
             let (given, counts) = (self.setting(key), other.setting(key));
             if strictness(values, given) < strictness(values, counts) {
                 said.push(format!(
@@ -413,11 +465,11 @@ impl Config {
     /// Checks this file alone, on top of the defaults.
     fn check(file: &Path, text: &str) -> Result<(), ConfigError> {
         let mut config = Self::default();
-        config.read_file(file, text.as_bytes())?;
+        config.read_file(Layer::User, file, text.as_bytes())?;
         config.finish()
     }
 
-    fn read_file(&mut self, file: &Path, bytes: &[u8]) -> Result<(), ConfigError> {
+    fn read_file(&mut self, layer: Layer, file: &Path, bytes: &[u8]) -> Result<(), ConfigError> {
         let document = match std::str::from_utf8(bytes) {
             Ok(text) => Document {
                 file: file.into(),
@@ -436,7 +488,7 @@ impl Config {
             }
         };
         match DeTable::parse(document.text) {
-            Ok(table) => self.read_table(&document, "", table.get_ref()),
+            Ok(table) => self.read_table(layer, &document, "", table.get_ref()),
             Err(error) => Err(ConfigError::Syntax {
                 at: document.origin(error.span().map_or(0, |span| span.start)),
                 why: error.message().to_owned(),
@@ -446,6 +498,7 @@ impl Config {
 
     fn read_table(
         &mut self,
+        layer: Layer,
         document: &Document<'_>,
         prefix: &str,
         table: &DeTable<'_>,
@@ -464,6 +517,10 @@ impl Config {
             let key = keys::find(&full).filter(|_| !name.get_ref().contains('.'));
             if let Some(key) = key {
                 match key.from_toml(value.get_ref()) {
+                    Ok(_) if layer == Layer::Repository && classes::is_users_own(&full) => {
+                        self.left_out.push((full, at()));
+                    }
+                    Ok(_) if layer == Layer::Repository && self.has_users_word(&full) => {}
                     Ok(value) => self.put(full, value, at()),
                     Err(misfit) => return Err(does_not_fit(misfit, full, at())),
                 }
@@ -472,7 +529,7 @@ impl Config {
                 let (at, key) = (at(), full);
                 return Err(ConfigError::UnknownKey { at, key, nearest });
             } else if let DeValue::Table(inner) = value.get_ref() {
-                self.read_table(document, &full, inner)?;
+                self.read_table(layer, document, &full, inner)?;
             } else {
                 return Err(ConfigError::WrongType {
                     at: at(),
@@ -483,6 +540,12 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    /// Whether the user's own file has set this key, and holds over the repository's.
+    fn has_users_word(&self, key: &str) -> bool {
+        let origin = self.settings.get(key).map(|setting| &setting.origin);
+        classes::is_users_first(key) && matches!(origin, Some(Origin::File { .. }))
     }
 
     fn read_variable(&mut self, name: &OsString, value: &OsString) -> Result<(), ConfigError> {
@@ -548,6 +611,11 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    /// Returns the keys in the repository's file that do not count there, with their places.
+    pub fn left_out(&self) -> &[(String, Origin)] {
+        &self.left_out
     }
 
     /// Returns every key with its value and origin, in the order of the names.
@@ -857,8 +925,8 @@ impl Config {
         }
     }
 
-    /// Returns the recipients of notifications. Use the user's own settings ([`Sources::without_repository`]): a
-    /// repository may start no program and post nothing.
+    /// Returns the recipients of notifications. They are the user's own: a repository may start no program and post
+    /// nothing ([`classes`]).
     pub fn notifying(&self) -> Notifying {
         Notifying {
             command: self.list("notify.command").to_vec(),

@@ -11,7 +11,7 @@ pub use followers::Followers;
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use jit_core::model::actor::Actor;
 use jit_core::model::ids::RequestId;
@@ -58,6 +58,8 @@ pub struct Context {
     pub(crate) policy: Policy,
     /// Warnings found while opening.
     pub(crate) warnings: Vec<String>,
+    /// The reminders of leases that end soon, as they were computed last; `None` until then.
+    pub(crate) reminders: Mutex<Option<Vec<String>>>,
 }
 
 impl Context {
@@ -81,10 +83,32 @@ pub fn not_initialized(place: &Place) -> Box<Refusal> {
     Box::new(Refusal::new(Code::NotInitialized, message).help("jit init"))
 }
 
+fn discover(options: &Options) -> Outcome<Place> {
+    let dir = options.dir.as_deref().unwrap_or(Path::new("."));
+    Place::discover(dir, &GitEnv::from_process()).map_err(no_place)
+}
+
 impl Surroundings {
     pub fn find(options: &Options) -> Outcome<Self> {
-        let dir = options.dir.as_deref().unwrap_or(Path::new("."));
-        let place = Place::discover(dir, &GitEnv::from_process()).map_err(no_place)?;
+        Self::at(discover(options)?, options)
+    }
+
+    /// For setting up: without git, the folder the command runs in, not one above it.
+    pub fn to_set_up(options: &Options) -> Outcome<Self> {
+        let place = discover(options)?;
+        let other = place.found_above().map(Path::to_owned);
+        let mut found = Self::at(place.in_start_folder(), options)?;
+        found.whoami.warnings.extend(other.map(|other| {
+            format!(
+                "{} has a .jit/ too; commands in {} use the one here",
+                other.display(),
+                found.place.start.display()
+            )
+        }));
+        Ok(found)
+    }
+
+    fn at(place: Place, options: &Options) -> Outcome<Self> {
         let sources = Sources::from_process(&place);
         let config = Config::load(&sources).map_err(|e| {
             Box::new(Refusal::new(Code::Config, e.to_string()).help("mend it, then: jit doctor"))
@@ -94,8 +118,7 @@ impl Surroundings {
 
     /// Also works with an invalid configuration: uses its valid part, and returns the error.
     pub fn despite(options: &Options) -> Outcome<(Self, Option<ConfigError>)> {
-        let dir = options.dir.as_deref().unwrap_or(Path::new("."));
-        let place = Place::discover(dir, &GitEnv::from_process()).map_err(no_place)?;
+        let place = discover(options)?;
         let sources = Sources::from_process(&place);
         let (config, error) = Config::load_despite(&sources);
         Ok((Self::around(place, config, &sources, options)?, error))

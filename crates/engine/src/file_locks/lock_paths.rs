@@ -21,6 +21,9 @@ use jit_git::files::plain;
 
 use crate::config::Config;
 
+/// The largest `.gitignore` that is read.
+const MAX_IGNORE: u64 = 16 << 20;
+
 /// A resolved path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
@@ -123,7 +126,8 @@ impl<'a> Paths<'a> {
         let folders = path.match_indices('/').map(|(at, _)| &path[..at]);
         for folder in std::iter::once("").chain(folders) {
             let file = root.join(folder).join(".gitignore");
-            if let Ok(contents) = std::fs::read(file) {
+            // Git follows no link here either.
+            if let Ok(Some(contents)) = jit_os::file::read_real(&file, MAX_IGNORE) {
                 ignore = ignore.gitignore(folder, &contents);
             }
         }

@@ -76,6 +76,20 @@ pub(crate) fn bind_leases(cx: &mut Context) {
     cx.policy = cx.config.policy();
 }
 
+/// Returns the settings that hold for the caller, and messages about values that do not. For an agent, a value that is
+/// neither committed nor the user's loosens nothing.
+pub(crate) fn settings_for_caller(cx: &Context) -> (Config, Vec<String>) {
+    let (mut config, mut said) = (cx.config.clone(), Vec::new());
+    if crate::context::calling_agent::asking_agent(cx).is_none() {
+        return (config, said);
+    }
+    let committed = committed_settings(cx);
+    for binding in committed.unwrap_or_else(|_| vec![Config::default()]) {
+        said.extend(config.tighten(&binding));
+    }
+    (config, said)
+}
+
 /// Returns, for each commit that binds, the settings with the committed file instead of the tree's.
 fn committed_settings(cx: &Context) -> Outcome<Vec<Config>> {
     let sources = sources(cx);

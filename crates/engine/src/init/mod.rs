@@ -1,4 +1,9 @@
 //! `jit init`: creates everything that a repository needs, reports each step, and leaves existing files alone.
+//!
+//! What must hold:
+//! - Nothing is written through a symbolic link that a clone may have brought: `.jit`, and what lies in it.
+//! - Without git it means the folder it runs in, even if a folder above has a `.jit/`.
+
 mod agent_entries;
 mod mcp_server;
 mod uninstall;
@@ -114,7 +119,7 @@ fn ensure_file(path: &Path, content: &str, done: &mut Done) -> Outcome<()> {
             done.steps.push(format!("wrote {}", path.display()));
             Ok(())
         }
-        Ok(false) => Ok(()),
+        Ok(false) => file::refuse_link(path).map_err(|e| io_refusal("write", path, &e)),
         Err(e) => Err(io_refusal("write", path, &e)),
     }
 }
@@ -125,7 +130,10 @@ fn ensure_dir(path: &Path, done: &mut Done) -> Outcome<()> {
             done.steps.push(format!("made {}", path.display()));
             Ok(())
         }
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        // A link may have come with a clone.
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            file::ensure_real_dir(path).map_err(|e| io_refusal("create", path, &e))
+        }
         Err(e) => Err(io_refusal("create", path, &e)),
     }
 }
@@ -583,7 +591,7 @@ pub(crate) fn handle(options: &Options, request: SetupRequest) -> Outcome<Answer
 
 /// Sets the repository up. If the log is new, issues that are in the tree already are adopted into it.
 fn set_up(options: &Options, hooks: bool) -> Outcome<Answer> {
-    let found = Surroundings::find(options)?;
+    let found = Surroundings::to_set_up(options)?;
     let mut done = init(&found, options.lock_timeout)?;
     let place = found.place.clone();
     if done.log_is_new {
@@ -669,6 +677,12 @@ fn whoami(options: &Options) -> Outcome<Answer> {
     let branch = found.place.branch().map_err(|e| refuse(Code::Invalid, e))?;
     let whoami = &found.whoami;
     let caller = Caller {
+        root: found
+            .place
+            .worktree_root
+            .as_ref()
+            .map(|root| root.to_string_lossy().into_owned()),
+        control_dir: found.place.control_dir.to_string_lossy().into_owned(),
         agent_id: whoami.agent_id.clone(),
         kind: whoami.agent_id.kind().to_owned(),
         source: whoami.source.to_string(),

@@ -8,17 +8,14 @@ use jit_core::model::unit::Unit;
 use jit_store::Outcome;
 
 use crate::api::{Answer, Reply};
+use crate::config::Notifying;
 use crate::config::keys::CLASSES;
-use crate::config::{Config, Notifying, Sources};
 use crate::context::Context;
 use crate::notify::{Notice, deliver, happened};
-use crate::refusals::refuse;
 
-/// Returns the section `[notify]`, without settings that came with the repository.
-pub(crate) fn notifying(cx: &Context) -> Outcome<Notifying> {
-    let own = Sources::from_process(&cx.place).without_repository();
-    let config = Config::load(&own).map_err(|e| refuse(Code::Config, e))?;
-    Ok(config.notifying())
+/// Returns the section `[notify]`. Values that came with the repository are not in it.
+pub(crate) fn notifying(cx: &Context) -> Notifying {
+    cx.config.notifying()
 }
 
 /// Returns the repository's name for people.
@@ -37,7 +34,7 @@ pub(crate) fn denials(cx: &Context, unit: &Unit) -> u32 {
 
 /// Sends a test notification.
 pub(crate) fn notify_test(cx: &Context) -> Outcome<Answer> {
-    let set = notifying(cx)?;
+    let set = notifying(cx);
     if set.command.is_empty() && set.webhook.is_empty() {
         let mut refusal = Refusal::new(
             Code::NotFound,
@@ -45,9 +42,10 @@ pub(crate) fn notify_test(cx: &Context) -> Outcome<Answer> {
         )
         .help("jit config set --user notify.command '[\"<program>\"]'")
         .help("jit config set --user notify.webhook https://…");
-        if ["notify.command", "notify.webhook"]
-            .iter()
-            .any(|key| crate::context::comes_with_repository(cx, key))
+        let left_out = cx.config.left_out().iter();
+        if left_out
+            .map(|(key, _)| key.as_str())
+            .any(|key| matches!(key, "notify.command" | "notify.webhook"))
         {
             refusal
                 .message

@@ -7,6 +7,7 @@
 //! - Names come from the settings as patterns, and from `.worktreeinclude` in the main checkout. That file has the
 //!   syntax of `.gitignore` and applies to ignored files only.
 //! - A symbolic link is brought as a link. Anything other than a file, a folder or a link is skipped.
+//! - Nothing is brought into `.git` or `.jit`, and nothing through a symbolic link that the new worktree has (L1).
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,8 +16,39 @@ use std::path::{Path, PathBuf};
 use jit_core::model::gitignore::Ignore;
 use jit_core::model::glob::Pattern;
 use jit_git::run::{Git, GitError};
+use jit_os::file;
 
 use crate::config::file_rules::How;
+
+/// The file in the main checkout that names further files.
+const INCLUDE: &str = ".worktreeinclude";
+/// The largest such file.
+const MAX_INCLUDE: u64 = 1 << 20;
+
+/// Reads the patterns of `.worktreeinclude`. The file comes with the repository: no link is followed.
+fn included(root: &Path) -> io::Result<Option<Ignore>> {
+    let contents = file::read_real(&root.join(INCLUDE), MAX_INCLUDE)?;
+    Ok(contents.map(|contents| Ignore::new().excludes_file(&contents)))
+}
+
+/// Whether a name from git may be brought: what belongs to git or to jit may not.
+fn may_be_brought(name: &str) -> bool {
+    name != ".jit"
+        && !name.starts_with(".jit/")
+        && name.split('/').all(|part| !part.eq_ignore_ascii_case(".git"))
+}
+
+/// Creates the folders above a file of the new worktree. A symbolic link among them may have come with the branch, and
+/// is refused.
+fn make_parents(root: &Path, name: &str) -> io::Result<()> {
+    let mut folder = root.to_owned();
+    let parts: Vec<&str> = name.split('/').collect();
+    for part in parts.iter().take(parts.len().saturating_sub(1)) {
+        folder.push(part);
+        file::ensure_real_dir(&folder)?;
+    }
+    Ok(())
+}
 
 /// Lists untracked and ignored files of a checkout. A folder without tracked files is one name that ends in `/`. With
 /// `only`, searches only these names.
@@ -48,8 +80,7 @@ fn untracked(root: &Path, only: Option<&[&str]>) -> Result<Vec<String>, GitError
 
 /// Brings the files that match the rules, and returns their names.
 pub fn bring(from: &Path, to: &Path, rules: &[(Pattern, How)]) -> Result<Vec<String>, String> {
-    let include = std::fs::read(from.join(".worktreeinclude")).ok();
-    let include = include.map(|contents| Ignore::new().excludes_file(&contents));
+    let include = included(from).map_err(|e| format!("{INCLUDE}: {e}"))?;
     let plain = |pattern: &Pattern| !pattern.is_glob() && !pattern.as_str().contains('\\');
     let there = |pattern: &Pattern| from.join(pattern.as_str()).symlink_metadata().is_ok();
     // Large checkouts have few of these files: a plain name that does not exist is not searched for.
@@ -79,7 +110,11 @@ pub fn bring(from: &Path, to: &Path, rules: &[(Pattern, How)]) -> Result<Vec<Str
         let Some(how) = how.or_else(included) else {
             continue;
         };
+        if !may_be_brought(plain) {
+            continue;
+        }
         let (source, goal) = (from.join(plain), to.join(plain));
+        make_parents(to, plain).map_err(|e| format!("{plain}: {e}"))?;
         if goal.symlink_metadata().is_ok() {
             continue;
         }
@@ -128,11 +163,10 @@ pub struct Brought {
 
 impl Brought {
     pub fn new(main: &Path, rules: Vec<(Pattern, How)>) -> Self {
-        let include = std::fs::read(main.join(".worktreeinclude")).ok();
         Self {
             main: main.to_owned(),
             rules,
-            include: include.map(|contents| Ignore::new().excludes_file(&contents)),
+            include: included(main).ok().flatten(),
         }
     }
 
@@ -168,9 +202,6 @@ impl Brought {
 }
 
 fn bring_one(source: &Path, goal: &Path, how: How) -> io::Result<()> {
-    if let Some(parent) = goal.parent() {
-        std::fs::create_dir_all(parent)?;
-    }
     if how == How::SymLink {
         return std::os::unix::fs::symlink(source, goal);
     }

@@ -6,6 +6,7 @@
 //! - Creating a worktree either ends with a worktree that is ready, or leaves nothing but the reason of the failure.
 //! - Every step is written as "make sure that": after a crash the same steps run again.
 
+pub(crate) mod confined_path;
 pub mod disk_space;
 pub mod files;
 pub mod folders;

@@ -123,7 +123,8 @@ pub enum IdentityError {
     Newer { file: PathBuf, version: u32 },
 }
 
-/// Returns the identity of this worktree; creates it at first use. Normally this opens and reads one file.
+/// Returns the identity of this worktree; creates it at first use. Normally this opens and reads one file, and for a
+/// command that writes looks whether the view is there.
 pub fn load_or_create(
     place: &Place,
     now: Timestamp,
@@ -137,13 +138,19 @@ pub fn load_or_create(
         now,
     };
     match load(&scene.file)? {
-        Stored::Good(identity) if identity.root == root => Ok((identity, Vec::new())),
+        Stored::Good(identity) if identity.root == root => {
+            let mut notices = Vec::new();
+            // `git clean -fdx` removes it. A command that writes anyway brings it back.
+            if need == Need::Write && scene.lacks_view() {
+                scene.show(&identity, &mut notices);
+            }
+            Ok((identity, notices))
+        }
         stored => scene.settle(stored, need),
     }
 }
 
-/// Writes the view if `.jit/` exists and the view is wrong. For `jit init` and repairs; other commands do not read
-/// the view.
+/// Writes the view if `.jit/` exists and the view is wrong. It is read only where the true identity is lost.
 pub fn ensure_view(place: &Place, identity: &WorktreeIdentity) -> io::Result<bool> {
     let (Some(local), Some(common)) = (&place.local_jit, &place.common_dir) else {
         return Ok(false);
@@ -226,14 +233,8 @@ impl Scene<'_> {
         };
         match result {
             Ok(identity) => {
-                if identity.root == self.root
-                    && let Err(error) = ensure_view(self.place, &identity)
-                {
-                    let local = self.place.local_jit.as_deref().unwrap_or(self.root);
-                    notices.push(Notice::ViewNotWritten {
-                        file: local.join("worktree.json"),
-                        why: error.to_string(),
-                    });
+                if identity.root == self.root {
+                    self.show(&identity, &mut notices);
                 }
                 Ok((identity, notices))
             }
@@ -249,6 +250,25 @@ impl Scene<'_> {
                 file: failed.file,
                 source: failed.source,
             }),
+        }
+    }
+
+    fn lacks_view(&self) -> bool {
+        let local = self.place.local_jit.as_deref().filter(|_| self.place.has_git());
+        local.is_some_and(|local| {
+            let view = local.join("worktree.json").symlink_metadata();
+            view.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        })
+    }
+
+    /// Writes the view, if it is wrong.
+    fn show(&self, identity: &WorktreeIdentity, notices: &mut Vec<Notice>) {
+        if let Err(error) = ensure_view(self.place, identity) {
+            let local = self.place.local_jit.as_deref().unwrap_or(self.root);
+            notices.push(Notice::ViewNotWritten {
+                file: local.join("worktree.json"),
+                why: error.to_string(),
+            });
         }
     }
 
@@ -423,7 +443,7 @@ impl Scene<'_> {
     }
 
     fn replace(&self, identity: WorktreeIdentity) -> Result<WorktreeIdentity, Box<Failed>> {
-        match file::replace(&self.file, &identity.to_json()) {
+        match file::replace_here(&self.file, &identity.to_json()) {
             Ok(()) => Ok(identity),
             Err(error) => Err(Failed::new(identity, &self.file, error)),
         }

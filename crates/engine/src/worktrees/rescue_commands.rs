@@ -23,6 +23,7 @@ use crate::api::rescue::Stage;
 use crate::api::rescue::{Kind, Work};
 use crate::context::Context;
 use crate::refusals::refuse;
+use crate::units::confined_path::worktree_path;
 use crate::units::worktree_state::leads_to;
 use crate::units::worktree_state::unfinished;
 use crate::units::{self, Words};
@@ -233,10 +234,9 @@ fn new_unit(cx: &Context, manifest: &Manifest, base: &str) -> Outcome<Vec<String
             repository: &repository,
             issue: of_issue.as_ref().map(|issue| issue.id.as_str()),
         };
-        let path = units::place(
-            &home,
-            &units::fill(cx.config.worktree_path(), words).map_err(invalid)?,
-        );
+        let Ok(path) = worktree_path(cx, &home, words) else {
+            return Ok(Vec::new());
+        };
         let branch = units::fill(cx.config.worktree_branch(), words).map_err(invalid)?;
         let taken = units.iter().any(|unit| unit.id == name && !unit.is_over());
         if taken || crate::worktrees::service::require_free(cx, &path, &branch, name.as_str()).is_err() {

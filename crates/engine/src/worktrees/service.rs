@@ -34,6 +34,7 @@ use crate::attempts::dispatch::Starting;
 use crate::attempts::outcome::failed;
 use crate::context::Context;
 use crate::refusals::refuse;
+use crate::units::confined_path::worktree_path;
 use crate::units::service::{advance, common, find_unit, git, home, target_branch};
 use crate::units::worktree_state::leads_to;
 use crate::units::{self, Words};
@@ -252,10 +253,7 @@ pub(crate) fn plan(cx: &Context, asked: &CreateUnit, issue: Option<&Issue>) -> O
     };
     let path = match &asked.path {
         Some(path) => units::place(&cx.place.start, &path.as_path().to_string_lossy()),
-        None => units::place(
-            &home,
-            &units::fill(cx.config.worktree_path(), words).map_err(invalid)?,
-        ),
+        None => worktree_path(cx, &home, words)?,
     };
     let branch = match &asked.branch {
         Some(branch) => branch.clone(),
@@ -320,11 +318,12 @@ pub(crate) fn require_free(cx: &Context, path: &Path, branch: &str, what: &str) 
             .help("jit config set worktree.path '../{repo}-worktrees/{unit}'"),
         ));
     }
+    // Git fills in `@{-1}`: what it says has to be the same name.
     let valid = cx
         .git_in(common)
         .args(["check-ref-format", "--branch", branch])
-        .run();
-    if valid.is_err() || branch.starts_with('-') {
+        .line();
+    if !valid.is_ok_and(|name| name == branch) || branch.starts_with('-') {
         return Err(refuse(
             Code::Invalid,
             format!("{branch:?} cannot be the name of a branch"),

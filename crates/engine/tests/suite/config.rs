@@ -444,3 +444,72 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn l1_only_the_users_own_file_sets_what_starts_programs() {
+    let text = "[agents]\nmay_trust = true\n[notify]\ncommand = [\"x\"]\n";
+    let config = repository(text).expect("valid");
+    assert!(!config.may_trust(None) && config.notifying().command.is_empty());
+    let left_out: Vec<&str> = config.left_out().iter().map(|(key, _)| key.as_str()).collect();
+    assert_eq!(left_out, ["agents.may_trust", "notify.command"]);
+    // The same text counts where it is the user's own.
+    let files = Files::new();
+    fs::write(files.user(), text).expect("write");
+    let config = files.load(&[]).expect("valid");
+    assert!(config.may_trust(None) && config.left_out().is_empty());
+    // A mistake is one all the same.
+    assert!(repository("[agents]\nmay_trust = 3\n").is_err());
+}
+
+#[test]
+fn l1_the_users_word_about_the_place_of_worktrees_holds() {
+    let files = Files::new();
+    fs::write(
+        files.repository(),
+        "[worktree]\npath = \"../{repo}-x/{unit}\"\nbranch = \"a/{unit}\"\n",
+    )
+    .expect("write");
+    let config = files.load(&[]).expect("valid");
+    assert_eq!(config.worktree_path(), "../{repo}-x/{unit}");
+    fs::write(
+        files.user(),
+        "[worktree]\npath = \"/disk/{unit}\"\nbranch = \"b/{unit}\"\n",
+    )
+    .expect("write");
+    let config = files.load(&[]).expect("valid");
+    assert_eq!(config.worktree_path(), "/disk/{unit}");
+    assert_eq!(config.worktree_branch(), "a/{unit}");
+    let config = files
+        .load(&[("JIT_CONFIG_WORKTREE__PATH", "/v/{unit}")])
+        .expect("valid");
+    assert_eq!(config.worktree_path(), "/v/{unit}");
+}
+
+#[test]
+fn l1_a_repositorys_file_is_neither_read_nor_written_through_a_link() {
+    let files = Files::new();
+    let real = files.folder.path().join("real.toml");
+    fs::write(&real, "[worktree]\nmode = \"off\"\n").expect("write");
+    std::os::unix::fs::symlink(&real, files.repository()).expect("link");
+    let message = files.load(&[]).expect_err("refused").to_string();
+    assert!(message.contains("is a symbolic link"), "{message}");
+    let written = jit_engine::config::set_in_repository(&files.repository(), "worktree.mode", "on");
+    let message = written.expect_err("refused").to_string();
+    assert!(message.contains("is a symbolic link"), "{message}");
+    assert_eq!(
+        fs::read_to_string(&real).expect("read"),
+        "[worktree]\nmode = \"off\"\n"
+    );
+    // A user may keep the own settings elsewhere.
+    std::os::unix::fs::symlink(&real, files.user()).expect("link");
+    fs::remove_file(files.repository()).expect("removed");
+    assert_eq!(files.load(&[]).expect("valid").mode(), Mode::Off);
+    set(&files.user(), "worktree.mode", "on").expect("set");
+    assert!(fs::read_to_string(&real).expect("read").contains("on"));
+    // A pipe is not waited for.
+    let made = std::process::Command::new("mkfifo")
+        .arg(files.repository())
+        .status();
+    assert!(made.expect("mkfifo").success());
+    assert!(files.load(&[]).is_err());
+}

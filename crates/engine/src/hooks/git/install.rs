@@ -4,13 +4,15 @@
 //! - Installing twice equals installing once.
 //! - An existing hook is renamed, never copied or rewritten. So its content, mode and link are unchanged when it gets
 //!   its name back.
+//! - At every moment git finds the existing hook, or ours which calls it: the hook gets its second name first, then ours
+//!   replaces it in one step. Only a file system without hard links has a moment without a hook.
 //! - Repeating an interrupted installation finishes it; uninstalling undoes it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use jit_core::model::refusal::{Code, Refusal};
@@ -189,6 +191,9 @@ pub fn install(place: &Place, server: bool, dry_run: bool) -> Outcome<InstalledH
         site.note.folder = Some(folder.as_os_str().as_bytes().to_vec());
         site.save()?;
     }
+    if !dry_run {
+        sweep(&site, &folder);
+    }
     let jit = program()?;
     for (name, checks) in names {
         let theirs = match &relative {
@@ -224,16 +229,16 @@ pub fn install(place: &Place, server: bool, dry_run: bool) -> Outcome<InstalledH
 /// Installs one hook.
 fn put(path: &Path, text: &str, dry_run: bool, done: &mut InstalledHooks) -> Outcome<()> {
     let failed = |e: io::Error| io_refusal("write", path, &e);
+    let executable = || Permissions::from_mode(0o755);
     let before = kept(path);
-    match owner(path)? {
+    let is_theirs = match owner(path)? {
         Some(Whose::Ours) => {
             if fs::read(path).is_ok_and(|content| content == text.as_bytes()) && is_executable(path) {
                 return Ok(());
             }
             done.steps.push(format!("renew {}", path.display()));
             if !dry_run {
-                file::replace_here(path, text.as_bytes()).map_err(failed)?;
-                fs::set_permissions(path, Permissions::from_mode(0o755)).map_err(failed)?;
+                file::replace_here_with(path, text.as_bytes(), executable()).map_err(failed)?;
             }
             return Ok(());
         }
@@ -244,7 +249,7 @@ fn put(path: &Path, text: &str, dry_run: bool, done: &mut InstalledHooks) -> Out
             ));
             return Ok(());
         }
-        Some(Whose::Theirs) if is_there(&before) => {
+        Some(Whose::Theirs) if is_there(&before) && !is_same_file(path, &before) => {
             return Err(Box::new(
                 Refusal::new(
                     Code::Exists,
@@ -261,17 +266,21 @@ fn put(path: &Path, text: &str, dry_run: bool, done: &mut InstalledHooks) -> Out
                 "keep the hook that is there as {}, which is called first",
                 before.display()
             ));
-            if !dry_run {
-                fs::rename(path, &before).map_err(failed)?;
-            }
+            true
         }
-        None => {}
-    }
+        None => false,
+    };
     done.steps.push(format!("write {}", path.display()));
     if dry_run {
         return Ok(());
     }
-    match file::create_with(path, text.as_bytes(), Some(Permissions::from_mode(0o755))) {
+    if is_theirs && give_second_name(path, &before) {
+        return file::replace_here_with(path, text.as_bytes(), executable()).map_err(failed);
+    }
+    if is_theirs {
+        fs::rename(path, &before).map_err(failed)?;
+    }
+    match file::create_with(path, text.as_bytes(), Some(executable())) {
         Ok(true) => Ok(()),
         Ok(false) => Err(failed(io::Error::other("somebody else wrote it at this moment"))),
         Err(e) => {
@@ -281,6 +290,25 @@ fn put(path: &Path, text: &str, dry_run: bool, done: &mut InstalledHooks) -> Out
             }
             Err(failed(e))
         }
+    }
+}
+
+/// Gives a hook its second name. Returns whether it has it now: not every file system has hard links.
+fn give_second_name(path: &Path, before: &Path) -> bool {
+    // An interrupted installation did it already.
+    is_same_file(path, before) || fs::hard_link(path, before).is_ok()
+}
+
+/// Returns whether both names lead to one file; a link is a file of its own.
+fn is_same_file(a: &Path, b: &Path) -> bool {
+    let meta = |path: &Path| path.symlink_metadata().ok().map(|meta| (meta.dev(), meta.ino()));
+    meta(a).is_some_and(|a| Some(a) == meta(b))
+}
+
+/// Removes what a killed installation left in a folder of this repository.
+fn sweep(site: &Site, folder: &Path) {
+    if folder.starts_with(&site.common) {
+        file::sweep(folder);
     }
 }
 
@@ -303,6 +331,9 @@ pub fn uninstall(place: &Place, dry_run: bool) -> Outcome<RemovedHooks> {
         }
     }
     for folder in &folders {
+        if !dry_run {
+            sweep(&site, folder);
+        }
         let names: BTreeSet<&str> = CLIENT.iter().chain(SERVER).chain(OTHERS).copied().collect();
         for name in names {
             take(&folder.join(name), dry_run, &mut done)?;
@@ -340,6 +371,14 @@ fn take(path: &Path, dry_run: bool, done: &mut RemovedHooks) -> Outcome<()> {
         }
         Some(Whose::Edited) => {
             left("it was edited since jit wrote it");
+            return Ok(());
+        }
+        Some(Whose::Theirs) if is_same_file(path, &before) => {
+            // The installation was interrupted.
+            done.steps.push(format!("remove {}", before.display()));
+            if !dry_run {
+                fs::remove_file(&before).map_err(failed)?;
+            }
             return Ok(());
         }
         Some(Whose::Theirs) if is_there(&before) => {
