@@ -1,6 +1,7 @@
 //! The built program, used from outside as people and agents use it. One binary: forty would be linked for minutes.
 
 mod agents_acp;
+mod agents_asking;
 mod agents_claude;
 mod agents_codex_gemini;
 mod agents_driven;

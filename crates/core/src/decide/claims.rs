@@ -232,7 +232,7 @@ fn ended_word(how: LeaseEnd) -> &'static str {
 }
 
 pub(crate) fn require_performer(issue: &Issue, cx: &Context) -> Result<(), Refusal> {
-    if issue.actor.allows(cx.actor.agent_id.kind()) {
+    if issue.actor.allows(cx.policy.kind_of(&cx.actor.agent_id)) {
         return Ok(());
     }
     Err(Refusal::new(Code::NotAllowed, format!("{} waits for a person", issue.id)).help("jit claim next"))
@@ -316,13 +316,15 @@ pub(crate) fn force_evict(
     reason: &str,
     cx: &Context,
 ) -> Result<Decision, Stop> {
-    if cx.actor.agent_id.kind() == "agent" && !cx.policy.agents_may_evict {
+    if cx.policy.kind_of(&cx.actor.agent_id) == "agent" && !cx.policy.agents_may_evict {
+        let caller = &cx.actor.agent_id;
+        let who = match caller.kind() {
+            "agent" => format!("{caller} is an agent"),
+            _ => format!("an agent asks as {caller}"),
+        };
         return Err(Refusal::new(
             Code::NotAllowed,
-            format!(
-                "{} is an agent, and agents may not evict others here",
-                cx.actor.agent_id
-            ),
+            format!("{who}, and agents may not evict others here"),
         )
         .help(format!(
             "ask a person to run: jit claim force-evict {} --reason <why>",

@@ -149,7 +149,7 @@ pub(crate) fn not_holder(lease: &Lease, target: &Target, cx: &Context) -> Refusa
         ));
     }
     // Agents are not told to do what they may not.
-    if cx.actor.agent_id.kind() == "agent" && !cx.policy.agents_may_evict {
+    if cx.policy.kind_of(&cx.actor.agent_id) == "agent" && !cx.policy.agents_may_evict {
         refusal
     } else {
         refusal.help(format!("jit claim force-evict {} --reason <why>", lease.lease_id))

@@ -90,6 +90,14 @@ pub enum Enforce {
 }
 
 impl Policy {
+    /// The kind of the caller: an agent's, whatever id the agent gives.
+    pub fn kind_of<'a>(&self, caller: &'a AgentId) -> &'a str {
+        match self.agent_asks {
+            true => "agent",
+            false => caller.kind(),
+        }
+    }
+
     /// Gates that an issue has to pass, in order.
     pub fn required_gates(&self, kind: &str, own: &[String]) -> Vec<String> {
         let by_type = self

@@ -7,7 +7,7 @@
 //! Invariants:
 //! - Every decision reads the same table that [`Config::show`] shows.
 //! - An unknown key, a wrong type or a value out of range is an error with file, line and key, or variable.
-//! - A variable of an agent cannot loosen a setting that restrains agents ([`Config::restrain`]).
+//! - Nothing that an agent can choose loosens a setting that restrains agents ([`restraints`]).
 //! - No lease of the table is longer than `coordination.max_ttl_secs`. A configured longer one is an error; a
 //!   built-in longer one is lowered, and shown lowered.
 //!
@@ -16,6 +16,7 @@
 mod edit;
 pub mod file_rules;
 pub mod keys;
+pub mod restraints;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -32,6 +33,7 @@ use jit_core::model::glob::Pattern;
 use jit_core::model::policy::{Enforce, LockPolicy, Policy, TtlPolicy};
 use jit_core::model::scope::{LockScope, ScopeRule, ScopeRules};
 use jit_git::Place;
+use jit_os::account;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -42,23 +44,6 @@ use keys::{KEYS, Key, Misfit, TTL_DEFAULTS, TTL_TABLE, Value};
 pub use edit::set;
 
 const PREFIX: &str = "JIT_CONFIG_";
-
-/// The settings that restrain agents, with their values from the loosest on. An unlisted value is stricter than the
-/// listed ones.
-const RESTRAINTS: &[(&str, &[&str])] = &[
-    ("agents.may_force_evict", &["true"]),
-    ("agents.may_pass_gates", &["true"]),
-    ("agents.may_trust", &["true"]),
-    ("worktree.enforce_leases", &["off", "warn", "strict"]),
-    ("worktree.mode", &["off"]),
-];
-
-/// Returns the strictness of a setting, given its values from the loosest on.
-fn strictness(values: &[&str], setting: &Setting) -> usize {
-    let value = setting.value.to_string();
-    let place = values.iter().position(|one| *one == value.trim_matches('"'));
-    place.unwrap_or(values.len())
-}
 
 /// Returns the key that a variable sets.
 fn key_of(variable: &str) -> Option<String> {
@@ -243,32 +228,30 @@ pub struct Config {
 /// The sources of the layers, as plain values.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
+    /// The user's file, where `XDG_CONFIG_HOME` or `HOME` says.
     pub user: Option<PathBuf>,
+    /// The user's file in the home folder of the account. No variable can change it.
+    pub account: Option<PathBuf>,
     pub repository: Option<PathBuf>,
     pub env: Vec<(OsString, OsString)>,
+    /// An agent asks: what it could have chosen itself loosens nothing ([`restraints`]).
+    pub restrained: bool,
 }
 
 impl Sources {
     /// Returns the real sources for this place.
     pub fn from_process(place: &Place) -> Self {
         let ours = |name: &OsString| name.as_encoded_bytes().starts_with(PREFIX.as_bytes());
+        let file = |folder: PathBuf| folder.join("config.toml");
+        let home = account::home();
+        let by_account = |name: &str| home.clone().map(OsString::from).filter(|_| name == "HOME");
         Self {
-            user: user_folder(|name| std::env::var_os(name)).map(|folder| folder.join("config.toml")),
+            user: user_folder(|name| std::env::var_os(name)).map(file),
+            account: user_folder(by_account).map(file),
             repository: place.local_jit.as_ref().map(|local| local.join("config.toml")),
             env: std::env::vars_os().filter(|(name, _)| ours(name)).collect(),
+            restrained: false,
         }
-    }
-
-    /// Removes the variables for settings that restrain agents.
-    #[must_use]
-    pub fn without_restraints(mut self) -> Self {
-        let restrains = |name: &str| {
-            RESTRAINTS
-                .iter()
-                .any(|(key, _)| key_of(name).as_deref() == Some(*key))
-        };
-        self.env.retain(|(name, _)| !name.to_str().is_some_and(restrains));
-        self
     }
 
     /// Removes the repository's file, for settings that only the user may decide.
@@ -305,21 +288,32 @@ impl Default for Config {
 
 impl Config {
     pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
-        let mut config = Self::default();
-        for file in [&sources.user, &sources.repository].into_iter().flatten() {
-            config.read_layer(file)?;
-        }
-        config.read_variables(sources)
+        Self::load_layers(sources, &|config: &mut Self| match &sources.repository {
+            Some(file) => config.read_layer(file),
+            None => Ok(()),
+        })
     }
 
     /// Loads the layers with a committed file instead of the repository's file.
     pub fn load_committed(sources: &Sources, name: &Path, bytes: &[u8]) -> Result<Self, ConfigError> {
-        let mut config = Self::default();
-        if let Some(file) = &sources.user {
-            config.read_layer(file)?;
-        }
-        config.read_file(name, bytes)?;
-        config.read_variables(sources)
+        Self::load_layers(sources, &|config: &mut Self| config.read_file(name, bytes))
+    }
+
+    fn load_layers(
+        sources: &Sources,
+        repository: &dyn Fn(&mut Self) -> Result<(), ConfigError>,
+    ) -> Result<Self, ConfigError> {
+        let load = |sources: &Sources| {
+            let mut config = Self::default();
+            if let Some(file) = &sources.user {
+                config.read_layer(file)?;
+            }
+            repository(&mut config)?;
+            config.read_variables(sources)
+        };
+        let mut config = load(sources)?;
+        config.restrain_if_asked(sources, &load);
+        Ok(config)
     }
 
     fn read_layer(&mut self, file: &Path) -> Result<(), ConfigError> {
@@ -359,55 +353,6 @@ impl Config {
             ..sources.clone()
         };
         (Self::load(&without).unwrap_or_default(), Some(error))
-    }
-
-    /// Returns whether a variable sets one of the settings that restrain agents.
-    pub fn has_restraint_of_variable(&self) -> bool {
-        let of_variable = |key: &'static str| matches!(self.setting(key).origin, Origin::Env { .. });
-        RESTRAINTS.iter().any(|(key, _)| of_variable(key))
-    }
-
-    /// Restrains an agent. It can set any variable, so variables count only if they are stricter than the files.
-    /// Returns messages about those that do not count, with the value that counts instead.
-    pub fn restrain(&mut self, sources: &Sources) -> Vec<String> {
-        let (files, _) = Self::load_despite(&sources.clone().without_restraints());
-        let mut said = Vec::new();
-        for (key, values) in RESTRAINTS {
-            let rank = |setting: &Setting| strictness(values, setting);
-            let (given, file) = (self.setting(key), files.setting(key));
-            let Origin::Env { variable } = &given.origin else {
-                continue;
-            };
-            if rank(given) > rank(file) {
-                continue;
-            }
-            if rank(given) < rank(file) {
-                said.push(format!(
-                    "{variable} does not count for agents: {key} is {} ({})",
-                    file.value, file.origin
-                ));
-            }
-            self.put((*key).to_owned(), file.value.clone(), file.origin.clone());
-        }
-        said
-    }
-
-    /// Restrains an agent: the stricter setting about leases counts. Returns messages about values that do not count,
-    /// with the value that counts instead.
-    pub fn tighten_leases(&mut self, other: &Self) -> Vec<String> {
-        let mut said = Vec::new();
-        let about_leases = RESTRAINTS.iter().filter(|(key, _)| key.starts_with("worktree."));
-        for (key, values) in about_leases {
-            let (given, counts) = (self.setting(key), other.setting(key));
-            if strictness(values, given) < strictness(values, counts) {
-                said.push(format!(
-                    "{key} = {} ({}) does not count for agents, for it is not committed: it is {} ({})",
-                    given.value, given.origin, counts.value, counts.origin
-                ));
-                self.put((*key).to_owned(), counts.value.clone(), counts.origin.clone());
-            }
-        }
-        said
     }
 
     /// Checks this file alone, on top of the defaults.

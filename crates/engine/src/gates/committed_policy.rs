@@ -10,8 +10,8 @@
 //! - Git is asked only if an agent wants something that this policy decides; about leases only if the tree is
 //!   lenient.
 //!
-//! Limitations: this is a guard rail, not a security boundary. The user's own settings file counts as the user's. A
-//! tree that is strict about leases is trusted, even if strict-explicit is committed.
+//! Limitations: this is a guard rail, not a security boundary. The settings file in the home folder of the account
+//! counts as the user's. A tree that is strict about leases is trusted, even if strict-explicit is committed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -97,13 +97,10 @@ fn settings_at(cx: &Context, sources: &Sources, commit: &str) -> Outcome<Config>
     config.map_err(|e| refuse(Code::Config, e))
 }
 
-/// Returns the sources of settings: for an agent, without the variables that would loosen its restraints.
+/// Returns the sources of settings. For an agent, what it could have chosen itself loosens nothing.
 pub(crate) fn sources(cx: &Context) -> Sources {
-    let sources = Sources::from_process(&cx.place);
-    match crate::context::calling_agent::asking_agent(cx) {
-        Some(_) => sources.without_restraints(),
-        None => sources,
-    }
+    let agent = crate::context::calling_agent::asking_agent(cx);
+    Sources::from_process(&cx.place).asked_by(agent.as_ref())
 }
 
 /// Returns the different registries of these commits.
