@@ -1,6 +1,7 @@
 //! Agents that claim to be people: the commands that are not for agents stay closed to them (L3, A4, E6, A8).
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use jit_testkit::world::tools::{inside_own_mounts, own_mounts, wait_until};
@@ -207,4 +208,64 @@ fn l3_settings_in_the_home_folder_of_the_account_count_for_agents() {
     let _ = at_home(&world, &mounts, pass).ok();
     let _ = at_home(&world, &mounts, trust).ok();
     let _ = at_home(&world, &mounts, "trust --revoke").ok();
+}
+
+/// The worktree of a new unit of this caller, with work in it that is committed.
+fn unit(world: &World, who: &str, name: &str) -> String {
+    let made = world
+        .jit_as(who, ["worktree", "create", name, "--json"])
+        .ok()
+        .json();
+    let path = made["worktree_path"].as_str().expect("a path").to_owned();
+    fs::write(Path::new(&path).join(name), "work").expect("a file");
+    world.git(Path::new(&path), ["add", "-A"]);
+    world.git(Path::new(&path), ["commit", "-qm", name]);
+    path
+}
+
+#[test]
+fn l3_an_agent_lands_only_its_own_units() {
+    let world = World::with_jit(JIT);
+    world.git(&world.repo(), ["add", "-A"]);
+    world.git(&world.repo(), ["commit", "-qm", "jit"]);
+    let half = unit(&world, "human:ann", "half-done");
+    let _ = unit(&world, "agent:b", "others");
+    let _ = unit(&world, "agent:a", "own");
+    let on_main = |name: &str| world.repo().join(name).exists();
+    for line in [
+        "finish half-done",
+        "finish half-done --pr",
+        "finish others",
+        "worktree merge half-done",
+        "worktree merge own half-done",
+        "--agent-id human:ann finish half-done",
+    ] {
+        let mut command = world.jit_command(&world.repo());
+        command.env("JIT_AGENT_ID", "agent:a").args(line.split(' '));
+        let ran = world.run(command).exits(5);
+        assert!(
+            ran.stderr.contains("lands only its own units"),
+            "{line}: {}",
+            ran.stderr
+        );
+        assert!(!on_main("half-done") && !on_main("own"), "{line}");
+    }
+    // Where it stands is not what it may land, nor what a variable says.
+    let mut command = world.jit_command(Path::new(&half));
+    command.envs([("JIT_AGENT_ID", "agent:a"), ("JIT_UNIT", "half-done")]);
+    command.arg("finish");
+    let _ = world.run(command).exits(5);
+    let _ = world
+        .jit_as("agent:a", ["worktree", "merge", "half-done", "--dry-run"])
+        .ok();
+    let ran = world.jit_as("agent:a", ["worktree", "merge", "--all"]).ok();
+    assert!(
+        ran.stderr.contains("left out") && ran.stderr.contains("half-done, others"),
+        "{}",
+        ran.stderr
+    );
+    assert!(on_main("own") && !on_main("half-done") && !on_main("others"));
+    let _ = world.jit_as("agent:b", ["finish", "others"]).ok();
+    let _ = world.jit_as("human:bob", ["finish", "half-done"]).ok();
+    assert!(on_main("half-done") && on_main("others"));
 }
