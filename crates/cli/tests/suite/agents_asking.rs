@@ -269,3 +269,50 @@ fn l3_an_agent_lands_only_its_own_units() {
     let _ = world.jit_as("human:bob", ["finish", "half-done"]).ok();
     assert!(on_main("half-done") && on_main("others"));
 }
+
+#[test]
+fn b2_of_two_sessions_of_one_agent_in_one_worktree_one_holds_the_lease() {
+    let world = World::with_jit(JIT);
+    let _ = world.jit(["issue", "create", "One", "--id", "WI-1"]).ok();
+    let start = "export JIT_AGENT_ID=agent:a; jit session start --bind-pid $$ --json";
+    let acquire = "jit claim acquire WI-1 --json";
+    // The second shell works while the first one waits for it; then the first one asks again.
+    let line = format!(
+        "{start} > first; {acquire} > lease; sh -c '{}; exit $?' > second; echo $? > code; {acquire}",
+        format!("{start} >/dev/null; {acquire}").replace("jit ", &format!("{JIT} "))
+    );
+    let ran = shell(&world, &[], &line).ok();
+    let read = |name: &str| fs::read_to_string(world.repo().join(name)).expect("a file");
+    let json = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
+    let (first, lease) = (json(&read("first")), json(&read("lease")));
+    assert_eq!(lease["session_id"], first["session_id"], "{lease}");
+    assert_eq!(read("code").trim(), "4");
+    let refused = json(&read("second"));
+    assert_eq!(refused["error"]["code"], "held");
+    let message = refused["error"]["message"].as_str().expect("text");
+    assert!(
+        message.contains(first["session_id"].as_str().expect("an id")),
+        "{message}"
+    );
+    let again = json(&ran.stdout);
+    assert_eq!(
+        (&again["existing"], &again["lease_id"]),
+        (&true.into(), &lease["lease_id"])
+    );
+    // The first session is gone: the next one takes over the lease. Without a session nothing is different.
+    let ran = shell(&world, &[], &format!("{start} > third; {acquire}")).ok();
+    let (third, taken) = (json(&read("third")), json(&ran.stdout));
+    assert_eq!(
+        (&taken["existing"], &taken["lease_id"], &taken["session_id"]),
+        (&true.into(), &lease["lease_id"], &third["session_id"])
+    );
+    let plain = world
+        .jit_as("agent:a", ["claim", "acquire", "WI-1", "--json"])
+        .ok()
+        .json();
+    assert_eq!(
+        (&plain["existing"], &plain["lease_id"]),
+        (&true.into(), &lease["lease_id"])
+    );
+    world.validates();
+}

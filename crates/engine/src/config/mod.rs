@@ -668,6 +668,8 @@ impl Config {
             agents_may_evict: self.may_force_evict(),
             agents_may_pass_gates: self.flag("agents.may_pass_gates"),
             agent_asks: false,
+            session: None,
+            live_sessions: Vec::new(),
             editor: None,
             gates_for: Vec::new(),
             gates: Vec::new(),
