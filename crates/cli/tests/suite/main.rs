@@ -18,6 +18,7 @@ mod cli_fields;
 mod cli_gates;
 mod cli_graph;
 mod cli_heartbeat;
+mod cli_hook_rules;
 mod cli_hooks;
 mod cli_leave;
 mod cli_lineage;

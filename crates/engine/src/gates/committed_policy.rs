@@ -103,6 +103,25 @@ pub(crate) fn sources(cx: &Context) -> Sources {
     Sources::from_process(&cx.place).asked_by(agent.as_ref())
 }
 
+/// Returns the settings that judge a commit here: those committed on the default branch, where everybody's come from,
+/// else at HEAD. What the commit itself brings, or the tree has, does not judge it. Where none of these commits has
+/// `.jit/` yet, the tree's settings do.
+pub(crate) fn settings_that_judge(cx: &Context) -> Outcome<Config> {
+    let usual = default_branch(&cx.place, None).map_err(failed)?;
+    let usual = usual.and_then(|branch| branch.refname);
+    let sources = sources(cx);
+    for commit in usual.iter().map(String::as_str).chain(["HEAD"]) {
+        if blob_at(cx, &format!("{commit}:.jit"))?.is_none() {
+            continue;
+        }
+        // Settings that cannot be read loosen nothing, and must not stop the commit that mends them.
+        let found = settings_at(cx, &sources, commit);
+        let without = || Config::load(&sources.clone().without_repository());
+        return Ok(found.ok().or_else(|| without().ok()).unwrap_or_default());
+    }
+    Ok(cx.config.clone())
+}
+
 /// Returns the different registries of these commits.
 fn committed_gates(cx: &Context, commits: &BTreeSet<String>) -> Outcome<Vec<Registry>> {
     let mut blobs = BTreeSet::new();
