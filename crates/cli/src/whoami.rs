@@ -10,8 +10,9 @@ use crate::render::{Style, clean_line};
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "In this order: --agent-id, JIT_AGENT_ID, agent.toml in your configuration folder (not inside \
-    an agent's own process), else human:<user>."
+    after_help = "In this order: --agent-id, JIT_AGENT_ID, the session of an agent above this process, the agent \
+    program that this process runs inside of (agent:<program>), agent.toml in your configuration folder, else \
+    human:<user>. Inside an agent program every id has an agent's rights."
 )]
 pub struct Flags {}
 
@@ -26,7 +27,10 @@ pub fn text(caller: &Caller, style: Style) -> String {
         clean_line(&caller.source)
     );
     if let (Some(agent), Some(variable)) = (&caller.detected_agent, &caller.detected_by) {
-        text.push_str(&format!("  inside {agent} ({variable} is set)\n"));
+        let place = caller
+            .detected_in
+            .map_or(String::new(), |pid| format!(" in process {pid}"));
+        text.push_str(&format!("  inside {agent} ({variable} is set{place})\n"));
     }
     if let Some(id) = &caller.worktree_id {
         let branch = caller.branch.as_deref().map_or("no branch".into(), clean_line);

@@ -416,13 +416,14 @@ pub(crate) fn may_trust(cx: &Context) -> bool {
     crate::context::calling_agent::asking_agent(cx).is_none() || cx.config.may_trust(own_file.as_deref())
 }
 
-/// Refuses if the caller may not approve commands.
+/// Refuses if the caller may neither approve commands nor revoke approvals.
 pub fn require_may_trust(cx: &Context) -> Outcome<()> {
     let agent = match crate::context::calling_agent::asking_agent(cx) {
         Some(agent) if !may_trust(cx) => agent,
         _ => return Ok(()),
     };
-    let message = format!("{agent} is an agent, and agents may not approve commands here");
+    let message =
+        format!("{agent} is an agent, and agents may neither approve commands here nor revoke approvals");
     Err(Box::new(
         Refusal::new(Code::NotAllowed, message).help("ask a person to run: jit trust"),
     ))

@@ -176,6 +176,7 @@ impl<'a> Coordinator<'a> {
     /// Acquires the leadership of a workflow.
     pub fn of(cx: &'a Context, options: Options, id: &WorkflowId) -> Outcome<Self> {
         let workflow = crate::plans::lookup::find_workflow(cx, Some(id.as_str()))?;
+        crate::context::calling_agent::require_may_lead(cx, &workflow)?;
         let Some(alive) = live(&crate::plans::lookup::workflow_folder(cx, id))? else {
             return Err(Box::new(
                 Refusal::new(

@@ -13,6 +13,7 @@ use jit_core::log::event::{Event, Stamped};
 use jit_core::log::state;
 use jit_core::log::table::Table;
 use jit_core::model::ids::SessionId;
+use jit_core::model::policy::Policy;
 use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::scope::LockScope;
 use jit_core::model::session::{self, Session, SessionStatus};
@@ -28,6 +29,7 @@ use crate::context::Context;
 use crate::heartbeats::Beats;
 use crate::identity::process_binding as sessions;
 use crate::refusals::refuse;
+use crate::write_path::WriteOptions;
 
 /// The registry for other programs.
 pub const SESSIONS: &str = "agent_sessions.json";
@@ -199,13 +201,19 @@ pub(crate) fn beat_session(cx: &Context, named: Option<&SessionId>) -> Outcome<A
 pub(crate) fn end_session(cx: &Context, named: Option<&SessionId>, status: SessionStatus) -> Outcome<Answer> {
     let view = crate::write_path::view(cx)?;
     let session = meant(cx, &view, named)?;
-    let done = crate::write_path::transact(
-        cx,
-        &Command::EndSession {
-            session: session.session_id.clone(),
-            status,
-        },
-    )?;
+    let policy = Policy {
+        agent_asks: crate::context::calling_agent::is_asked_by_agent(cx),
+        ..cx.policy.clone()
+    };
+    let command = Command::EndSession {
+        session: session.session_id.clone(),
+        status,
+    };
+    let options = WriteOptions {
+        policy: Some(&policy),
+        ..WriteOptions::default()
+    };
+    let done = crate::write_path::transact_as(cx, cx.request.as_ref(), &command, options)?;
     let io = |e: io::Error| refuse(Code::Io, e);
     sessions::unbind(&cx.place.control_dir, std::slice::from_ref(&session.session_id)).map_err(io)?;
     let held: Vec<String> = done

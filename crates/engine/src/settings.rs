@@ -96,6 +96,10 @@ fn set(found: &Surroundings, key: String, value: &str, user: bool) -> Outcome<An
         return Err(Box::new(refusal.help(help)));
     }
     let sources = Sources::from_process(&found.place);
+    let account = sources
+        .account
+        .clone()
+        .filter(|_| sources.user != sources.account);
     let (file, none) = if user {
         (sources.user, "no home folder is known")
     } else {
@@ -115,7 +119,11 @@ fn set(found: &Surroundings, key: String, value: &str, user: bool) -> Outcome<An
         let why = refusal.message;
         format!("it is set, but not approved, so it is not run before: jit trust ({why})")
     });
-    let caveat = caveat(&key, &value).filter(|_| !user);
+    let caveat = caveat(&key, &value).and_then(|caveat| match (user, account) {
+        (false, _) => Some(caveat),
+        (true, Some(file)) => Some(format!("this counts for agents in {} only", file.display())),
+        (true, None) => None,
+    });
     Ok(Answer {
         reply: ConfigReply::Changed(ChangedSetting {
             key,

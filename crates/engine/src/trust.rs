@@ -5,7 +5,7 @@
 //! - The approved commands are exactly those that were shown: the registry is not read again in between.
 //! - A command that a person writes into the settings here (`jit config set`) is approved by that, like a gate that
 //!   they define here. A command that came with the repository is not approved, even in the same file.
-//! - An agent can never approve a command, unless the user's own settings allow it. This is a guard rail: an agent
+//! - An agent can neither approve a command nor revoke an approval, unless the user's own settings allow it. This is a guard rail: an agent
 //!   that can run commands can also run programs other than `jit`.
 
 use crate::api::trust::Approver;
@@ -138,6 +138,7 @@ pub(crate) fn trust(cx: &Context, mut commands: Vec<Need>) -> Outcome<Answer> {
 }
 
 pub(crate) fn revoke(cx: &Context) -> Outcome<Answer> {
+    require_may_trust(cx)?;
     let (mut trust, repository) = (approvals()?, repository(cx));
     let mut names: Vec<(Kind, String)> = trust
         .list(&repository)

@@ -145,7 +145,16 @@ pub(crate) fn view_of_log(cx: &Context) -> Outcome<View> {
 }
 
 pub(crate) fn carry_out(cx: &Context, command: &Command) -> Outcome<Answer> {
-    let done = transact(cx, command)?;
+    carry_out_by(cx, command, None)
+}
+
+/// Carries out a command by a policy that differs from the settings.
+pub(crate) fn carry_out_by(cx: &Context, command: &Command, policy: Option<&Policy>) -> Outcome<Answer> {
+    let options = WriteOptions {
+        policy,
+        ..WriteOptions::default()
+    };
+    let done = transact_as(cx, cx.request.as_ref(), command, options)?;
     let past = match &done.reply {
         // The first reply could be mistaken for a current grant.
         Decided::Lease { lease, .. } if done.repeated && lease.held_by(&cx.actor) => {

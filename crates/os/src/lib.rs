@@ -18,6 +18,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+pub mod account;
 pub mod alarm;
 pub mod children;
 pub mod clock;

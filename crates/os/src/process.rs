@@ -8,7 +8,9 @@
 //! Limitations: start times are in clock ticks since boot on Linux, so they compare only within one boot and one pid
 //! namespace. Elsewhere they come from `ps`, in a form that only compares for equality (not run here).
 
+use std::ffi::OsString;
 use std::io;
+use std::os::unix::ffi::OsStringExt as _;
 
 /// A process that cannot be mistaken for a later one with the same pid.
 #[derive(
@@ -221,6 +223,37 @@ pub fn name(pid: u32) -> Option<String> {
     Some(path.rsplit('/').next()?.to_owned())
 }
 
+/// The variables that a process was started with, as the system keeps them.
+#[derive(Debug, Clone, Default)]
+pub struct Environment(Vec<u8>);
+
+impl Environment {
+    /// Reads `NAME=value` NUL, repeated.
+    pub fn from_bytes(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
+    pub fn get(&self, name: &str) -> Option<OsString> {
+        let mut all = self.0.split(|b| *b == 0);
+        let value = all.find_map(|one| one.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+        Some(OsString::from_vec(value.to_vec()))
+    }
+}
+
+/// The variables that this process was started with; `None` if they cannot be read. Later changes by the process
+/// itself are not in them.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub fn environment(pid: u32) -> Option<Environment> {
+    let bytes = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    Some(Environment(bytes))
+}
+
+/// This system shows the variables of other processes in no form that can be told from their arguments.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub fn environment(_pid: u32) -> Option<Environment> {
+    None
+}
+
 /// The parents of a process, nearest first, ending with the topmost one that can be seen.
 pub fn ancestors(pid: u32) -> io::Result<Vec<ProcessRef>> {
     let mut chain: Vec<ProcessRef> = Vec::new();
@@ -413,6 +446,26 @@ mod tests {
         let status = child.wait().expect("wait");
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
         assert!(!signal(its, kill).expect("gone"));
+    }
+
+    #[test]
+    fn l3_variables_of_a_process_are_read_as_they_were_at_its_start() {
+        let read = Environment::from_bytes(b"A=1\0AB=2\0EMPTY=\0odd\0C=x=y\n\0".to_vec());
+        let get = |name: &str| read.get(name).map(|value| value.to_string_lossy().into_owned());
+        assert_eq!(get("A").as_deref(), Some("1"));
+        assert_eq!(get("EMPTY").as_deref(), Some(""));
+        assert_eq!(get("C").as_deref(), Some("x=y\n"));
+        assert_eq!((get("odd"), get("B"), get("")), (None, None, None));
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .env("JIT_TEST_MARK", "here")
+            .spawn()
+            .expect("spawn");
+        let its = environment(child.id()).and_then(|found| found.get("JIT_TEST_MARK"));
+        child.kill().expect("kill");
+        child.wait().expect("wait");
+        assert_eq!(its, cfg!(target_os = "linux").then(|| "here".into()));
+        assert!(environment(u32::MAX - 1).is_none());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::invocation::{Invocation, Output};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "With --bind the calling program, and all that it starts, acts as this agent from now on, without \
-    any variable.\n\nExamples:\n  jit session start --type developer --task T-015 --pr-group PR-001\n  \
+    any variable. What leaves the tree of processes (setsid -f, a daemon) leaves the session.\n\nExamples:\n  jit session start --type developer --task T-015 --pr-group PR-001\n  \
     jit session start --agent-id agent:reviewer-1 --type bug-hunter --bind"
 )]
 pub struct Flags {

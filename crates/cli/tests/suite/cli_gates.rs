@@ -509,20 +509,6 @@ fn e6_a_manual_gate_is_passed_by_people_only_unless_the_settings_say_otherwise()
 }
 
 #[test]
-fn e6_the_users_own_settings_let_agents_pass_gates() {
-    let world = world();
-    let _ = human(&world, &["gate", "define", "review", "--manual"]).ok();
-    let pass = ["gate", "pass", "WI-001", "review"];
-    let _ = world.jit_as(AGENT, pass).exits(5);
-    let _ = human(
-        &world,
-        &["config", "set", "--user", "agents.may_pass_gates", "true"],
-    )
-    .ok();
-    let _ = world.jit_as(AGENT, pass).ok();
-}
-
-#[test]
 fn e6_no_variable_of_an_agent_loosens_what_restrains_it() {
     let world = world();
     let _ = human(&world, &["gate", "define", "review", "--manual"]).ok();
@@ -1061,12 +1047,12 @@ fn a8_what_an_agent_defines_is_not_approved_by_that() {
     // Nor is one a person that says so.
     let as_human = ["--agent-id", "human:me", "trust", "--yes"];
     let _ = world.jit_as(AGENT, as_human).exits(5);
-    // The repository cannot allow it to itself; the user's own settings can.
+    // The repository cannot allow it to itself.
     let _ = human(&world, &["config", "set", "agents.may_trust", "true"]).ok();
     let _ = world.jit_as(AGENT, ["trust", "--yes"]).exits(5);
-    let _ = human(&world, &["config", "set", "--user", "agents.may_trust", "true"]).ok();
-    fs::remove_file(world.repo().join(".jit/config.toml")).expect("a file");
-    let _ = world.jit_as(AGENT, ["trust", "--yes"]).ok();
+    // Nor may an agent take back what a person approved.
+    let _ = human(&world, &["trust", "--yes"]).ok();
+    let _ = world.jit_as(AGENT, ["trust", "--revoke"]).exits(5);
     let _ = world.jit_as(AGENT, run).ok();
 }
 

@@ -12,7 +12,12 @@ use serde_json::Value;
 
 const JIT: &str = env!("CARGO_BIN_EXE_jit");
 
-fn git_as<A: AsRef<OsStr>>(world: &World, agent: &str, dir: &Path, args: impl IntoIterator<Item = A>) -> Ran {
+pub fn git_as<A: AsRef<OsStr>>(
+    world: &World,
+    agent: &str,
+    dir: &Path,
+    args: impl IntoIterator<Item = A>,
+) -> Ran {
     let mut command = world.command("git", dir);
     command.env("JIT_AGENT_ID", agent).args(args);
     world.run(command)
@@ -24,12 +29,12 @@ fn script(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("mode");
 }
 
-fn write(path: PathBuf, text: &str) {
+pub fn write(path: PathBuf, text: &str) {
     fs::write(path, text).expect("write");
 }
 
 /// With issue WI-1 committed and hooks installed.
-fn guarded() -> World {
+pub fn guarded() -> World {
     let world = World::with_jit(JIT);
     let _ = world
         .jit(["issue", "create", "One", "--id", "WI-1", "--label", "x"])
@@ -40,12 +45,12 @@ fn guarded() -> World {
     world
 }
 
-fn issue_json(tree: &Path) -> PathBuf {
+pub fn issue_json(tree: &Path) -> PathBuf {
     tree.join(".jit/issues/WI-1/issue.json")
 }
 
 /// Changes the title by hand.
-fn edit(tree: &Path, from: &str, to: &str) {
+pub fn edit(tree: &Path, from: &str, to: &str) {
     let text = fs::read_to_string(issue_json(tree)).expect("read");
     assert!(text.contains(from), "{text}");
     write(issue_json(tree), &text.replace(from, to));
@@ -628,16 +633,26 @@ fn c2_global_files_change_only_on_allowed_branches_with_the_main_history() {
         "{}",
         ran.stderr
     );
+    // What a commit brings does not judge it: the settings on the target do.
     let allowed = "[global_operations]\nallowed_branches = [\"main\", \"feature\"]\n";
+    let _ = commit(allowed).exits(1);
+    world.git(&repo, ["checkout", "-q", "-f", "main"]);
     let _ = commit(allowed).ok();
+    world.git(&repo, ["checkout", "-q", "feature"]);
+    world.git(&repo, ["merge", "-q", "main"]);
+    let _ = commit(&format!("{allowed}# three\n")).ok();
     // main goes on without it.
     world.git(&repo, ["checkout", "-q", "main"]);
     world.git(&repo, ["commit", "-q", "--allow-empty", "-m", "on"]);
     world.git(&repo, ["checkout", "-q", "feature"]);
-    let more = format!("{allowed}# more\n");
-    let ran = commit(&more).exits(1);
+    let ran = commit(&format!("{allowed}# more\n")).exits(1);
     assert!(ran.stderr.contains("git rebase main"), "{}", ran.stderr);
-    let _ = commit(&format!("{allowed}require_main_history = false\n")).ok();
+    let free = format!("{allowed}require_main_history = false\n");
+    let _ = commit(&free).exits(1);
+    world.git(&repo, ["checkout", "-q", "-f", "main"]);
+    let _ = commit(&free).ok();
+    world.git(&repo, ["checkout", "-q", "feature"]);
+    let _ = commit(&format!("{free}# more\n")).ok();
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The built program, used from outside as people and agents use it. One binary: forty would be linked for minutes.
 
 mod agents_acp;
+mod agents_asking;
 mod agents_claude;
 mod agents_codex_gemini;
 mod agents_driven;
@@ -18,6 +19,7 @@ mod cli_fields;
 mod cli_gates;
 mod cli_graph;
 mod cli_heartbeat;
+mod cli_hook_rules;
 mod cli_hooks;
 mod cli_leave;
 mod cli_lineage;

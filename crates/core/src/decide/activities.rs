@@ -215,6 +215,7 @@ fn follow(
         parent: None,
         on_behalf_of: None,
         note: Some(LOCK_FILE_NOTE.to_owned()),
+        session_id: None,
     };
     if is_over {
         // The lock file expired before jit read it: the next holder of the activity takes it over.

@@ -35,14 +35,9 @@ pub(crate) fn acquire(
         .resolve(terms.ttl_secs, &issue.kind, &cx.actor.agent_id)?;
     let resource = Resource::Issue(issue.id.clone());
     if let Some(lease) = live(draft, &resource.key(), cx)? {
-        return if lease.held_by(&cx.actor) {
-            Ok(Decision::Already(CommandReply::Lease {
-                lease,
-                existing: true,
-                regranted: false,
-            }))
-        } else {
-            Err(Refusal::held(&lease, &cx.now).into())
+        return match lease.held_by(&cx.actor) {
+            true => again(draft, lease, cx),
+            false => Err(Refusal::held(&lease, &cx.now).into()),
         };
     }
     require_performer(issue, cx)?;
@@ -64,6 +59,34 @@ pub(crate) fn acquire(
     if let Some(work) = work {
         draft.emit(work)?;
     }
+    Ok(Decision::Done)
+}
+
+/// Answers a caller that holds the lease already. Of two sessions of one agent in one worktree only one holds it, as
+/// long as its process runs; a later session takes over from one that is gone.
+fn again(draft: &mut Draft<'_>, lease: Lease, cx: &Context) -> Result<Decision, Stop> {
+    let (own, holder) = (&cx.policy.session, &lease.session_id);
+    if own.is_none() || own == holder {
+        return Ok(Decision::Already(CommandReply::Lease {
+            lease,
+            existing: true,
+            regranted: false,
+        }));
+    }
+    if let Some(other) = holder.as_ref().filter(|id| cx.policy.live_sessions.contains(id)) {
+        let mut refusal = Refusal::held(&lease, &cx.now);
+        refusal.message = format!(
+            "{}: by {other}, another session of this agent that is at work here",
+            refusal.message
+        );
+        return Err(refusal.help(format!("jit session show {other}")).into());
+    }
+    draft.emit(Event::Renewed {
+        lease: Lease {
+            session_id: own.clone(),
+            ..lease
+        },
+    })?;
     Ok(Decision::Done)
 }
 
@@ -232,7 +255,7 @@ fn ended_word(how: LeaseEnd) -> &'static str {
 }
 
 pub(crate) fn require_performer(issue: &Issue, cx: &Context) -> Result<(), Refusal> {
-    if issue.actor.allows(cx.actor.agent_id.kind()) {
+    if issue.actor.allows(cx.policy.kind_of(&cx.actor.agent_id)) {
         return Ok(());
     }
     Err(Refusal::new(Code::NotAllowed, format!("{} waits for a person", issue.id)).help("jit claim next"))
@@ -318,13 +341,15 @@ pub(crate) fn force_evict(
     reason: &str,
     cx: &Context,
 ) -> Result<Decision, Stop> {
-    if cx.actor.agent_id.kind() == "agent" && !cx.policy.agents_may_evict {
+    if cx.policy.kind_of(&cx.actor.agent_id) == "agent" && !cx.policy.agents_may_evict {
+        let caller = &cx.actor.agent_id;
+        let who = match caller.kind() {
+            "agent" => format!("{caller} is an agent"),
+            _ => format!("an agent asks as {caller}"),
+        };
         return Err(Refusal::new(
             Code::NotAllowed,
-            format!(
-                "{} is an agent, and agents may not evict others here",
-                cx.actor.agent_id
-            ),
+            format!("{who}, and agents may not evict others here"),
         )
         .help(format!(
             "ask a person to run: jit claim force-evict {} --reason <why>",

@@ -28,6 +28,7 @@ pub(crate) fn fresh_lease(draft: &Draft<'_>, resource: Resource, ttl_secs: u64, 
         parent: None,
         on_behalf_of: None,
         note: None,
+        session_id: cx.policy.session.clone(),
     }
 }
 
@@ -84,6 +85,7 @@ pub(crate) fn hand_on(
         token: draft.next_sequence(),
         // From here on it is like any other, and its lock file follows.
         note: lease.note.clone().filter(|_| !lease::is_from_file(&lease)),
+        session_id: None,
         ..lease.clone()
     };
     draft.emit(Event::Transferred {
@@ -149,7 +151,7 @@ pub(crate) fn not_holder(lease: &Lease, target: &Target, cx: &Context) -> Refusa
         ));
     }
     // Agents are not told to do what they may not.
-    if cx.actor.agent_id.kind() == "agent" && !cx.policy.agents_may_evict {
+    if cx.policy.kind_of(&cx.actor.agent_id) == "agent" && !cx.policy.agents_may_evict {
         refusal
     } else {
         refusal.help(format!("jit claim force-evict {} --reason <why>", lease.lease_id))

@@ -37,7 +37,7 @@ pub(crate) fn acquire_next(
                 continue;
             };
             if !wanted(&issue)
-                || !issue.actor.allows(cx.actor.agent_id.kind())
+                || !issue.actor.allows(cx.policy.kind_of(&cx.actor.agent_id))
                 || ready_queue::is_container(draft.state(), &issue)?
             {
                 continue;

@@ -20,6 +20,14 @@ impl Command {
                         existing: false,
                         regranted: *regranted,
                     }),
+                    // Held already, by an earlier session of the caller that is over.
+                    Event::Renewed { lease } if matches!(self, Self::Acquire { .. }) => {
+                        Some(CommandReply::Lease {
+                            lease: lease.clone(),
+                            existing: true,
+                            regranted: false,
+                        })
+                    }
                     Event::Renewed { lease } | Event::Transferred { lease, .. } => {
                         Some(CommandReply::Lease {
                             lease: lease.clone(),

@@ -40,7 +40,7 @@ pub fn end(
     if !session.is_active() {
         return Ok(Decision::Already(CommandReply::Session(Box::new(session))));
     }
-    if session.agent_id != cx.actor.agent_id && cx.actor.agent_id.kind() == "agent" {
+    if session.agent_id != cx.actor.agent_id && cx.policy.kind_of(&cx.actor.agent_id) == "agent" {
         return Err(Refusal::new(
             Code::NotHolder,
             format!("{id} is a session of {}", session.agent_id),

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::actor::Actor;
 use crate::model::file_lock::{FileTarget, Labels, Ticket};
 use crate::model::glob::Pattern;
-use crate::model::ids::{AgentId, IssueId, LeaseId, TicketId, WorkflowId, WorktreeId};
+use crate::model::ids::{AgentId, IssueId, LeaseId, SessionId, TicketId, WorkflowId, WorktreeId};
 use crate::model::json::json_bytes;
 use crate::model::lease::{Lease, Resource};
 use crate::model::scope::LockScope;
@@ -35,6 +35,8 @@ pub(crate) struct LeaseRecord {
     pub on_behalf_of: Option<AgentId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub regranted: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -67,6 +69,7 @@ impl LeaseRecord {
             parent: lease.parent.clone(),
             on_behalf_of: lease.on_behalf_of.clone(),
             note: lease.note.clone(),
+            session_id: lease.session_id.clone(),
             regranted: false,
             brief: false,
             by: None,
@@ -101,6 +104,7 @@ impl LeaseRecord {
             parent: self.parent,
             on_behalf_of: self.on_behalf_of,
             note: self.note,
+            session_id: self.session_id,
         })
     }
 }

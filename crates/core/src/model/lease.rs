@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::actor::Actor;
 use crate::model::file_lock::FileTarget;
-use crate::model::ids::{AgentId, IssueId, LeaseId, WorkflowId, WorktreeId};
+use crate::model::ids::{AgentId, IssueId, LeaseId, SessionId, WorkflowId, WorktreeId};
 use crate::model::time::{Now, Wall};
 
 /// A thing that can be leased.
@@ -73,6 +73,8 @@ pub struct Lease {
     pub on_behalf_of: Option<AgentId>,
     /// The note that the holder gave when it acquired the lease.
     pub note: Option<String>,
+    /// The session of the holder, where it was known when the lease was acquired.
+    pub session_id: Option<SessionId>,
 }
 
 impl Lease {

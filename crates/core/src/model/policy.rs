@@ -1,6 +1,6 @@
 //! The settings that decisions follow: permissions, required gates, and the usual and longest time of leases.
 
-use crate::model::ids::AgentId;
+use crate::model::ids::{AgentId, SessionId};
 use crate::model::issue::GateResult;
 use crate::model::refusal::{Code, Refusal};
 use crate::model::scope::LockScope;
@@ -16,6 +16,10 @@ pub struct Policy {
     pub agents_may_pass_gates: bool,
     /// Whether an agent asks, whatever id it gives.
     pub agent_asks: bool,
+    /// The caller's session, where it is known and matters.
+    pub session: Option<SessionId>,
+    /// Sessions whose process is known to run. Read together with `session`.
+    pub live_sessions: Vec<SessionId>,
     /// The agent whose edits by hand they are, where one is at work in the tree that has them.
     pub editor: Option<AgentId>,
     /// Issue type and gate: required of every issue of that type.
@@ -90,6 +94,14 @@ pub enum Enforce {
 }
 
 impl Policy {
+    /// The kind of the caller: an agent's, whatever id the agent gives.
+    pub fn kind_of<'a>(&self, caller: &'a AgentId) -> &'a str {
+        match self.agent_asks {
+            true => "agent",
+            false => caller.kind(),
+        }
+    }
+
     /// Gates that an issue has to pass, in order.
     pub fn required_gates(&self, kind: &str, own: &[String]) -> Vec<String> {
         let by_type = self

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::log::event::{ChangelogAction, Event, Stamped};
 use crate::log::line::SCHEMA_VERSION;
-use crate::model::ids::{AgentId, IssueId, LeaseId, WorktreeId};
+use crate::model::ids::{AgentId, IssueId, LeaseId, SessionId, WorktreeId};
 use crate::model::json::json_bytes;
 use crate::model::lease::Lease;
 use crate::model::time::Wall;
@@ -25,6 +25,9 @@ pub struct LeaseView {
     pub parent: Option<LeaseId>,
     pub on_behalf_of: Option<AgentId>,
     pub note: Option<String>,
+    /// The session of the holder, where it was known when the lease was acquired.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
     pub existing: bool,
     pub regranted: bool,
 }
@@ -44,6 +47,7 @@ impl LeaseView {
             parent: lease.parent.clone(),
             on_behalf_of: lease.on_behalf_of.clone(),
             note: lease.note.clone(),
+            session_id: lease.session_id.clone(),
             existing: false,
             regranted: false,
         }

@@ -89,6 +89,8 @@ pub struct Caller {
     pub detected_agent: Option<String>,
     /// The variable that tells it.
     pub detected_by: Option<String>,
+    /// The process above the caller that was started with it; absent if the caller itself has it.
+    pub detected_in: Option<u32>,
     pub worktree_id: Option<WorktreeId>,
     pub branch: Option<String>,
     /// The folder that the caller's commands are about: the worktree, or without git the folder with `.jit/`.

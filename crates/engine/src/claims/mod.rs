@@ -14,6 +14,7 @@ use jit_core::log::event::Stamped;
 use jit_core::log::state;
 use jit_core::model::ids::{AgentId, IssuePrefix};
 use jit_core::model::lease::Resource;
+use jit_core::model::policy::Policy;
 use jit_core::model::refusal::{Code, Details, Refusal};
 use jit_core::query::claim_views;
 use jit_os::watch::Watch;
@@ -22,13 +23,18 @@ use jit_store::Outcome;
 use crate::api::claims::ActiveClaims;
 use crate::api::{Answer, Reply};
 use crate::context::Context;
+use crate::context::calling_agent::{asking_agent, is_asked_by_agent};
+use crate::identity::process_binding;
 use crate::leases::alive;
 use crate::refusals::refuse;
 
 /// Evicts a lease. An agent needs that right from the committed policy, or from the user.
 pub(crate) fn force_evict(cx: &Context, target: Target, reason: String) -> Outcome<Answer> {
-    let mut policy = cx.policy.clone();
-    if cx.actor.agent_id.kind() == "agent" {
+    let mut policy = Policy {
+        agent_asks: asking_agent(cx).is_some(),
+        ..cx.policy.clone()
+    };
+    if policy.agent_asks {
         crate::gates::committed_policy::bind_rights(cx, &mut policy)?;
     }
     crate::write_path::carry_out_with(
@@ -39,16 +45,34 @@ pub(crate) fn force_evict(cx: &Context, target: Target, reason: String) -> Outco
     )
 }
 
+/// Returns the policy for acquiring: it knows the caller's session, and which sessions are at work.
+fn policy_for_acquiring(cx: &Context) -> Policy {
+    let control = &cx.place.control_dir;
+    let bound = process_binding::find(control).filter(|bound| bound.agent_id == cx.actor.agent_id);
+    // Without a session of the caller the others do not matter.
+    let all = bound
+        .iter()
+        .flat_map(|_| process_binding::all(control).unwrap_or_default());
+    let live_sessions = all.map(|bound| bound.session_id).collect();
+    Policy {
+        agent_asks: is_asked_by_agent(cx),
+        live_sessions,
+        session: bound.map(|bound| bound.session_id),
+        ..cx.policy.clone()
+    }
+}
+
 pub(crate) fn acquire(cx: &Context, command: &Command, wait: Option<Duration>) -> Outcome<Answer> {
     let until = Instant::now() + wait.unwrap_or_default();
-    match crate::write_path::carry_out(cx, command) {
+    let carry_out = || crate::write_path::carry_out_by(cx, command, Some(&policy_for_acquiring(cx)));
+    match carry_out() {
         Err(refusal) if may_pass(&refusal) && wait.is_some() => {}
         other => return other,
     }
     // Watching starts before the next attempt, so that no release is missed in between.
     let watch = Watch::on(&cx.place.control_dir.join("events")).map_err(|e| refuse(Code::Io, e))?;
     loop {
-        let refused = match crate::write_path::carry_out(cx, command) {
+        let refused = match carry_out() {
             Err(refusal) if may_pass(&refusal) => refusal,
             other => return other,
         };

@@ -10,7 +10,7 @@
 //! - A key that only the user may set is left out of the repository's file, and `worktree.path` in the user's own file
 //!   holds over the repository's ([`classes`]).
 //! - The repository's file is read only if neither it nor its folder is a symbolic link.
-//! - A variable of an agent cannot loosen a setting that restrains agents ([`Config::restrain`]).
+//! - Nothing that an agent can choose loosens a setting that restrains agents ([`restraints`]).
 //! - No lease of the table is longer than `coordination.max_ttl_secs`. A configured longer one is an error; a
 //!   built-in longer one is lowered, and shown lowered.
 //!
@@ -20,6 +20,7 @@ pub mod classes;
 mod edit;
 pub mod file_rules;
 pub mod keys;
+pub mod restraints;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -36,6 +37,7 @@ use jit_core::model::glob::Pattern;
 use jit_core::model::policy::{Enforce, LockPolicy, Policy, TtlPolicy};
 use jit_core::model::scope::{LockScope, ScopeRule, ScopeRules};
 use jit_git::Place;
+use jit_os::account;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -48,23 +50,6 @@ pub use edit::{set, set_in_repository};
 const PREFIX: &str = "JIT_CONFIG_";
 /// The largest file of a repository's settings.
 const MAX_FILE: u64 = 1 << 20;
-
-/// The settings that restrain agents, with their values from the loosest on. An unlisted value is stricter than the
-/// listed ones.
-const RESTRAINTS: &[(&str, &[&str])] = &[
-    ("agents.may_force_evict", &["true"]),
-    ("agents.may_pass_gates", &["true"]),
-    ("agents.may_trust", &["true"]),
-    ("worktree.enforce_leases", &["off", "warn", "strict"]),
-    ("worktree.mode", &["off"]),
-];
-
-/// Returns the strictness of a setting, given its values from the loosest on.
-fn strictness(values: &[&str], setting: &Setting) -> usize {
-    let value = setting.value.to_string();
-    let place = values.iter().position(|one| *one == value.trim_matches('"'));
-    place.unwrap_or(values.len())
-}
 
 /// Returns the key that a variable sets.
 fn key_of(variable: &str) -> Option<String> {
@@ -258,32 +243,30 @@ enum Layer {
 /// The sources of the layers, as plain values.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
+    /// The user's file, where `XDG_CONFIG_HOME` or `HOME` says.
     pub user: Option<PathBuf>,
+    /// The user's file in the home folder of the account. No variable can change it.
+    pub account: Option<PathBuf>,
     pub repository: Option<PathBuf>,
     pub env: Vec<(OsString, OsString)>,
+    /// An agent asks: what it could have chosen itself loosens nothing ([`restraints`]).
+    pub restrained: bool,
 }
 
 impl Sources {
     /// Returns the real sources for this place.
     pub fn from_process(place: &Place) -> Self {
         let ours = |name: &OsString| name.as_encoded_bytes().starts_with(PREFIX.as_bytes());
+        let file = |folder: PathBuf| folder.join("config.toml");
+        let home = account::home();
+        let by_account = |name: &str| home.clone().map(OsString::from).filter(|_| name == "HOME");
         Self {
-            user: user_folder(|name| std::env::var_os(name)).map(|folder| folder.join("config.toml")),
+            user: user_folder(|name| std::env::var_os(name)).map(file),
+            account: user_folder(by_account).map(file),
             repository: place.local_jit.as_ref().map(|local| local.join("config.toml")),
             env: std::env::vars_os().filter(|(name, _)| ours(name)).collect(),
+            restrained: false,
         }
-    }
-
-    /// Removes the variables for settings that restrain agents.
-    #[must_use]
-    pub fn without_restraints(mut self) -> Self {
-        let restrains = |name: &str| {
-            RESTRAINTS
-                .iter()
-                .any(|(key, _)| key_of(name).as_deref() == Some(*key))
-        };
-        self.env.retain(|(name, _)| !name.to_str().is_some_and(restrains));
-        self
     }
 
     /// Removes the repository's file, for settings that only the user may decide.
@@ -321,24 +304,34 @@ impl Default for Config {
 
 impl Config {
     pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
-        let mut config = Self::default();
-        if let Some(file) = &sources.user {
-            config.read_users(file)?;
-        }
-        if let Some(file) = &sources.repository {
-            config.read_repositorys(file)?;
-        }
-        config.read_variables(sources)
+        Self::load_layers(sources, &|config: &mut Self| match &sources.repository {
+            Some(file) => config.read_repositorys(file),
+            None => Ok(()),
+        })
     }
 
     /// Loads the layers with a committed file instead of the repository's file.
     pub fn load_committed(sources: &Sources, name: &Path, bytes: &[u8]) -> Result<Self, ConfigError> {
-        let mut config = Self::default();
-        if let Some(file) = &sources.user {
-            config.read_users(file)?;
-        }
-        config.read_file(Layer::Repository, name, bytes)?;
-        config.read_variables(sources)
+        Self::load_layers(sources, &|config: &mut Self| {
+            config.read_file(Layer::Repository, name, bytes)
+        })
+    }
+
+    fn load_layers(
+        sources: &Sources,
+        repository: &dyn Fn(&mut Self) -> Result<(), ConfigError>,
+    ) -> Result<Self, ConfigError> {
+        let load = |sources: &Sources| {
+            let mut config = Self::default();
+            if let Some(file) = &sources.user {
+                config.read_users(file)?;
+            }
+            repository(&mut config)?;
+            config.read_variables(sources)
+        };
+        let mut config = load(sources)?;
+        config.restrain_if_asked(sources, &load);
+        Ok(config)
     }
 
     /// The repository's file may come from a clone: no link is followed, and no pipe or device is read.
@@ -396,70 +389,6 @@ impl Config {
             ..sources.clone()
         };
         (Self::load(&without).unwrap_or_default(), Some(error))
-    }
-
-    /// Returns whether a variable sets one of the settings that restrain agents.
-    pub fn has_restraint_of_variable(&self) -> bool {
-        let of_variable = |key: &'static str| matches!(self.setting(key).origin, Origin::Env { .. });
-        RESTRAINTS.iter().any(|(key, _)| of_variable(key))
-    }
-
-    /// Restrains an agent. It can set any variable, so variables count only if they are stricter than the files.
-    /// Returns messages about those that do not count, with the value that counts instead.
-    pub fn restrain(&mut self, sources: &Sources) -> Vec<String> {
-        let (files, _) = Self::load_despite(&sources.clone().without_restraints());
-        let mut said = Vec::new();
-        for (key, values) in RESTRAINTS {
-            let rank = |setting: &Setting| strictness(values, setting);
-            let (given, file) = (self.setting(key), files.setting(key));
-            let Origin::Env { variable } = &given.origin else {
-                continue;
-            };
-            if rank(given) > rank(file) {
-                continue;
-            }
-            if rank(given) < rank(file) {
-                said.push(format!(
-                    "{variable} does not count for agents: {key} is {} ({})",
-                    file.value, file.origin
-                ));
-            }
-            self.put((*key).to_owned(), file.value.clone(), file.origin.clone());
-        }
-        said
-    }
-
-    /// Returns whether a setting gives agents a right, or lets them work without leases.
-    pub fn is_loose(&self) -> bool {
-        let policy = self.policy();
-        let lenient = matches!(policy.enforce, Enforce::Warn | Enforce::Off);
-        lenient || policy.agents_may_evict || policy.agents_may_pass_gates
-    }
-
-    /// Restrains an agent: the stricter setting about leases counts. Returns messages about values that do not count,
-    /// with the value that counts instead.
-    pub fn tighten_leases(&mut self, other: &Self) -> Vec<String> {
-        self.tighten_below("worktree.", other)
-    }
-
-    /// Does the same for every setting that restrains agents.
-    pub fn tighten(&mut self, other: &Self) -> Vec<String> {
-        self.tighten_below("", other)
-    }
-
-    fn tighten_below(&mut self, prefix: &str, other: &Self) -> Vec<String> {
-        let mut said = Vec::new();
-        for (key, values) in RESTRAINTS.iter().filter(|(key, _)| key.starts_with(prefix)) {
-            let (given, counts) = (self.setting(key), other.setting(key));
-            if strictness(values, given) < strictness(values, counts) {
-                said.push(format!(
-                    "{key} = {} ({}) does not count for agents, for it is not committed: it is {} ({})",
-                    given.value, given.origin, counts.value, counts.origin
-                ));
-                self.put((*key).to_owned(), counts.value.clone(), counts.origin.clone());
-            }
-        }
-        said
     }
 
     /// Checks this file alone, on top of the defaults.
@@ -791,6 +720,8 @@ impl Config {
             agents_may_evict: self.may_force_evict(),
             agents_may_pass_gates: self.flag("agents.may_pass_gates"),
             agent_asks: false,
+            session: None,
+            live_sessions: Vec::new(),
             editor: None,
             gates_for: Vec::new(),
             gates: Vec::new(),

@@ -1,29 +1,36 @@
-//! Finds the agent that calls jit, if the caller is an agent (A4, G4).
+//! Finds the agent that calls jit, if the caller is an agent (A4, G4, L3). Every restricted command asks here.
 //!
 //! What must hold:
 //!
 //! - A process below the shim of an attempt is that attempt's agent, whatever its variables and flags say. If it is
 //!   below two shims, the nearest counts.
 //! - A process below one that is bound to an agent's session is an agent, even if it claims to be a person. So is a
-//!   process whose `JIT_AGENT_ID` names an agent.
-//! - `JIT_UNIT` and the id of the caller are used only if none of that applies. `JIT_UNIT` alone does not make a
-//!   caller an agent: people have it from `jit worktree env`.
+//!   process that says so by its id, and one inside an agent program: its variables, or those with which a process
+//!   above it was started, show that.
+//! - `JIT_UNIT` alone does not make a caller an agent: people have it from `jit worktree env`.
+//! - An agent lands its own unit, and units that it created, that were handed over to it or that are worked on for it.
+//!   It leads only workflows that it started.
 //!
 //! Limitations: this is a guard rail, not a fence. A process that an agent starts through another program (`cron`,
-//! `at`, an existing terminal) is not below its shim. A process that was forked twice is not below its shim either,
-//! where orphans are not adopted (on systems other than Linux). On Linux the shim adopts orphans while it lives.
+//! `at`, an existing terminal) is not below its shim, nor below its bound process. Neither is a process that was forked
+//! twice (`setsid -f`), except below a shim on Linux, which adopts orphans while it lives. Such a process is still known
+//! as an agent by its own variables, unless it removed them before.
 
 use std::path::Path;
 
 use jit_agents::runner::attempt;
+use jit_core::log::state;
 use jit_core::model::ids::{AgentId, UnitId};
+use jit_core::model::lease::{Lease, Resource};
 use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::unit::Unit;
+use jit_core::model::workflow::Workflow;
 use jit_os::process::{self, ProcessRef};
-use jit_store::Outcome;
+use jit_store::{Outcome, View};
 
 use super::{Context, Surroundings};
-use crate::identity::process_binding as sessions;
+use crate::identity::{Whoami, process_binding as sessions};
+use crate::refusals::refuse;
 
 /// The calling agent, as its attempt identifies it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,33 +66,43 @@ fn working(control_dir: &Path) -> Option<Working> {
 }
 
 /// Returns the calling agent. `None`: the caller is a person, or a program that is no agent.
-fn asking(control_dir: &Path, says: &AgentId) -> Option<AgentId> {
+fn asking(control_dir: &Path, whoami: &Whoami, says: &AgentId) -> Option<AgentId> {
+    let worker = working(control_dir).and_then(|working| working.worker);
+    worker.or_else(|| asking_outside(control_dir, whoami, says))
+}
+
+/// As [`asking`], without looking for a shim above this process.
+fn asking_outside(control_dir: &Path, whoami: &Whoami, says: &AgentId) -> Option<AgentId> {
     let is_agent = |id: &AgentId| id.kind() == "agent";
-    if let Some(worker) = working(control_dir).and_then(|working| working.worker) {
-        return Some(worker);
-    }
     if is_agent(says) {
         return Some(says.clone());
     }
-    // A process that was started as an agent stays one, whatever its flags say.
-    let started = std::env::var("JIT_AGENT_ID").ok();
-    if let Some(id) = started.and_then(|id| id.parse().ok()).filter(is_agent) {
-        return Some(id);
-    }
     let bound = sessions::find(control_dir).map(|bound| bound.agent_id);
-    bound.filter(is_agent)
+    let inside = || whoami.detected_agent.as_ref().map(|found| found.agent_id.clone());
+    let known = bound.filter(is_agent).or_else(inside)?;
+    // An agent cannot make itself a person, but it can have an id of another kind.
+    match says.kind() {
+        "human" => Some(known),
+        _ => Some(says.clone()),
+    }
 }
 
 impl Surroundings {
     /// Returns the calling agent, if there is one.
     pub fn asking_agent(&self) -> Option<AgentId> {
-        asking(&self.place.control_dir, &self.whoami.agent_id)
+        asking(&self.place.control_dir, &self.whoami, &self.whoami.agent_id)
     }
 }
 
 /// Returns the calling agent, if there is one.
 pub(crate) fn asking_agent(cx: &Context) -> Option<AgentId> {
-    asking(&cx.place.control_dir, &cx.actor.agent_id)
+    asking(&cx.place.control_dir, &cx.whoami, &cx.actor.agent_id)
+}
+
+/// Whether an agent asks, for commands that must stay cheap however many units there are: it does not look for a shim.
+/// What a shim starts has variables that tell it.
+pub(crate) fn is_asked_by_agent(cx: &Context) -> bool {
+    asking_outside(&cx.place.control_dir, &cx.whoami, &cx.actor.agent_id).is_some()
 }
 
 /// Returns the unit whose agent is the caller.
@@ -110,4 +127,63 @@ pub(crate) fn require_not_of_another(cx: &Context, unit: &Unit) -> Outcome<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Whether the caller may land the unit: a person may land any, an agent only its own and those that it created or
+/// that are worked on for it.
+pub(crate) fn may_land(cx: &Context, view: &View, unit: &Unit) -> Outcome<bool> {
+    let Some(agent) = asking_agent(cx) else {
+        return Ok(true);
+    };
+    let below_its_shim =
+        || working_in(cx).is_some_and(|own| own.worker.is_some() && own.unit == unit.id.as_str());
+    if unit.created_by == agent || unit.worker.as_ref() == Some(&agent) || below_its_shim() {
+        return Ok(true);
+    }
+    // Somebody handed it over, or works on it for the agent.
+    Ok(lease_on(view, unit)?.is_some_and(|lease| {
+        let holds = lease.agent_id == agent && lease.worktree_id == unit.worktree_id;
+        holds || lease.on_behalf_of.as_ref() == Some(&agent)
+    }))
+}
+
+/// Returns the lease on the unit's issue.
+fn lease_on(view: &View, unit: &Unit) -> Outcome<Option<Lease>> {
+    let Some(issue) = &unit.issue_id else {
+        return Ok(None);
+    };
+    let lease = state::lease_on(&*view.table, &Resource::Issue(issue.clone()).key());
+    let lease = lease.map_err(|e| refuse(Code::Io, e))?;
+    Ok(lease.filter(|lease| !lease.expired(&view.now)))
+}
+
+/// Refuses an agent that would land the unit of somebody else.
+pub(crate) fn require_may_land(cx: &Context, view: &View, unit: &Unit) -> Outcome<()> {
+    if may_land(cx, view, unit)? {
+        return Ok(());
+    }
+    let (id, owner) = (&unit.id, &unit.created_by);
+    let message = format!("an agent lands only its own units, and {id} is a unit of {owner}");
+    let refusal = match lease_on(view, unit)? {
+        Some(lease) => Refusal::new(Code::NotHolder, message).help(format!(
+            "ask {} to run: jit claim transfer {} --to {}",
+            lease.agent_id, lease.lease_id, cx.actor.agent_id
+        )),
+        None => Refusal::new(Code::NotAllowed, message),
+    };
+    Err(Box::new(
+        refusal.help(format!("ask {owner} to run: jit finish {id}")),
+    ))
+}
+
+/// Refuses an agent that would lead a workflow that it did not start: leading it lands units.
+pub(crate) fn require_may_lead(cx: &Context, workflow: &Workflow) -> Outcome<()> {
+    let Some(agent) = asking_agent(cx).filter(|agent| *agent != workflow.created_by) else {
+        return Ok(());
+    };
+    let (id, owner) = (&workflow.id, &workflow.created_by);
+    let message = format!("{agent} is an agent, and the workflow {id} was started by {owner}");
+    Err(Box::new(
+        Refusal::new(Code::NotAllowed, message).help(format!("ask {owner} to run: jit workflow resume {id}")),
+    ))
 }

@@ -24,6 +24,7 @@ use jit_store::Outcome;
 
 use crate::api::{Answer, Options, Reply};
 use crate::config::{Config, ConfigError, Origin, Sources};
+use crate::identity::detection::detect;
 use crate::identity::{self as agent, AgentEnv, Whoami, process_binding as bound};
 use crate::ports::{Clock, GitRunner, Heartbeats, Store, TargetLocks, Texts};
 use crate::refusals::{no_place, refuse};
@@ -129,6 +130,10 @@ impl Surroundings {
         if options.agent.is_none() && env.agent_id.is_none() {
             env.session = bound::find(&place.control_dir);
         }
+        // Looking at the processes above costs some reads, and tells nothing new about an agent.
+        if !env.says_agent(options.agent.as_deref()) {
+            env.detected = detect(|name| std::env::var_os(name));
+        }
         let whoami = agent::resolve(options.agent.as_deref(), &env, config.agent_kinds())
             .map_err(|e| refuse(Code::Invalid, e))?;
         let mut found = Self {
@@ -136,7 +141,7 @@ impl Surroundings {
             config,
             whoami,
         };
-        if found.config.has_restraint_of_variable() && found.asking_agent().is_some() {
+        if sources.could_loosen() && found.asking_agent().is_some() {
             let said = found.config.restrain(sources);
             found.whoami.warnings.extend(said);
         }

@@ -10,8 +10,8 @@
 //! - Git is asked only if an agent wants something that this policy decides; about leases only if the tree is
 //!   lenient.
 //!
-//! Limitations: this is a guard rail, not a security boundary. The user's own settings file counts as the user's. A
-//! tree that is strict about leases is trusted, even if strict-explicit is committed.
+//! Limitations: this is a guard rail, not a security boundary. The settings file in the home folder of the account
+//! counts as the user's. A tree that is strict about leases is trusted, even if strict-explicit is committed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -111,13 +111,29 @@ fn settings_at(cx: &Context, sources: &Sources, commit: &str) -> Outcome<Config>
     config.map_err(|e| refuse(Code::Config, e))
 }
 
-/// Returns the sources of settings: for an agent, without the variables that would loosen its restraints.
+/// Returns the sources of settings. For an agent, what it could have chosen itself loosens nothing.
 pub(crate) fn sources(cx: &Context) -> Sources {
-    let sources = Sources::from_process(&cx.place);
-    match crate::context::calling_agent::asking_agent(cx) {
-        Some(_) => sources.without_restraints(),
-        None => sources,
+    let agent = crate::context::calling_agent::asking_agent(cx);
+    Sources::from_process(&cx.place).asked_by(agent.as_ref())
+}
+
+/// Returns the settings that judge a commit here: those committed on the default branch, where everybody's come from,
+/// else at HEAD. What the commit itself brings, or the tree has, does not judge it. Where none of these commits has
+/// `.jit/` yet, the tree's settings do.
+pub(crate) fn settings_that_judge(cx: &Context) -> Outcome<Config> {
+    let usual = default_branch(&cx.place, None).map_err(failed)?;
+    let usual = usual.and_then(|branch| branch.refname);
+    let sources = sources(cx);
+    for commit in usual.iter().map(String::as_str).chain(["HEAD"]) {
+        if blob_at(cx, &format!("{commit}:.jit"))?.is_none() {
+            continue;
+        }
+        // Settings that cannot be read loosen nothing, and must not stop the commit that mends them.
+        let found = settings_at(cx, &sources, commit);
+        let without = || Config::load(&sources.clone().without_repository());
+        return Ok(found.ok().or_else(|| without().ok()).unwrap_or_default());
     }
+    Ok(cx.config.clone())
 }
 
 /// Returns the different registries of these commits.

@@ -26,8 +26,13 @@ pub(crate) fn handle(options: &Options, request: HookRequest) -> Outcome<Answer>
         }
         HookRequest::Install { server, dry_run } => install(options, server, dry_run)?,
         HookRequest::Uninstall { dry_run } => {
-            let place = Surroundings::find(options)?.place;
-            HookReply::Removed(git::install::uninstall(&place, dry_run)?)
+            let found = Surroundings::find(options)?;
+            if !dry_run && let Some(agent) = found.asking_agent() {
+                let message = format!("{agent} is an agent, and removing hooks is not for agents");
+                let refusal = Refusal::new(Code::NotAllowed, message);
+                return Err(Box::new(refusal.help("ask a person to run: jit hooks uninstall")));
+            }
+            HookReply::Removed(git::install::uninstall(&found.place, dry_run)?)
         }
         HookRequest::Run { hook, args, input } => {
             let args: Vec<_> = args.iter().map(|arg| arg.as_os_str().to_owned()).collect();

@@ -4,15 +4,16 @@
 //! 1. the flag;
 //! 2. `JIT_AGENT_ID`;
 //! 3. the session of an agent that started this process;
-//! 4. `agent.toml` in the user's config folder, but never inside a process that an agent started: that file names the
-//!    person;
-//! 5. `human:<OS user>`.
+//! 4. inside an agent program ([`detection`]): the agent that its variables name, else `agent:<program>`;
+//! 5. `agent.toml` in the user's config folder, which names the person;
+//! 6. `human:<OS user>`.
 //!
 //! Invariants:
 //! - An explicit value is used or refused, never silently replaced by a weaker source. The refusal names the source
 //!   of the value.
 //! - Without an explicit value there is always an answer: a damaged `agent.toml` is a warning.
 //! - For variables, empty is the same as unset; an empty flag is a mistake.
+pub mod detection;
 pub mod process_binding;
 
 use std::ffi::OsString;
@@ -23,37 +24,11 @@ use jit_core::model::ids::{AgentId, BadId, SessionId};
 use jit_os::process;
 use toml::de::{DeTable, DeValue};
 
+use crate::identity::detection::{DetectedAgent, detect_in};
 use crate::identity::process_binding::Bound;
 
 /// Kinds that need no configuration.
 pub const KINDS: [&str; 3] = ["agent", "ci", "human"];
-
-/// Variables that show that an agent started this process, and the agent that sets each.
-const MARKS: &[(&str, &str)] = &[
-    ("CLAUDECODE", "claude"),
-    ("CLAUDE_CODE_ENTRYPOINT", "claude"),
-    ("CODEX_SANDBOX", "codex"),
-    ("CODEX_SANDBOX_NETWORK_DISABLED", "codex"),
-    ("CODEX_THREAD_ID", "codex"),
-    ("GEMINI_CLI", "gemini"),
-    ("QWEN_CODE", "qwen"),
-    ("CURSOR_AGENT", "cursor"),
-    ("COPILOT_CLI", "copilot"),
-    ("OPENCODE", "opencode"),
-    ("OPENCODE_CLIENT", "opencode"),
-    ("AUGMENT_AGENT", "augment"),
-    ("CLINE_ACTIVE", "cline"),
-    ("GOOSE_TERMINAL", "goose"),
-    ("AI_AGENT", "unknown"),
-];
-
-/// An agent program that this process runs inside of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DetectedAgent {
-    pub name: &'static str,
-    /// The variable that identified it.
-    pub variable: &'static str,
-}
 
 /// The source of an identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +37,11 @@ pub enum Source {
     Environment,
     /// A parent of this process is an agent in that session.
     Session(SessionId),
+    /// This process, or one above it, has a variable of an agent program.
+    AgentProgram {
+        variable: &'static str,
+        process: Option<u32>,
+    },
     AgentFile(PathBuf),
     OsUser,
 }
@@ -72,6 +52,10 @@ impl fmt::Display for Source {
             Self::Flag => f.write_str("--agent-id"),
             Self::Environment => f.write_str("JIT_AGENT_ID"),
             Self::Session(id) => write!(f, "{id}, the session of a process above this one"),
+            Self::AgentProgram { variable, process } => match process {
+                Some(pid) => write!(f, "{variable} of process {pid}, above this one"),
+                None => write!(f, "{variable}, which agent programs set"),
+            },
             Self::AgentFile(path) => write!(f, "{}", path.display()),
             Self::OsUser => f.write_str("the operating system's user"),
         }
@@ -111,6 +95,7 @@ pub struct AgentEnv {
     pub agent_id: Option<OsString>,
     /// The user's config folder for jit.
     pub config_folder: Option<PathBuf>,
+    /// The agent program that this process runs inside of.
     pub detected: Option<DetectedAgent>,
     /// The session that a parent of this process was bound to.
     pub session: Option<Bound>,
@@ -119,15 +104,22 @@ pub struct AgentEnv {
 }
 
 impl AgentEnv {
+    /// The variables of this process alone. Those of the processes above it are read by [`detection::detect`].
     pub fn from_process() -> Self {
         Self::from_lookup(|name| std::env::var_os(name))
+    }
+
+    /// Returns whether the caller says itself, by flag or variable, that it is an agent.
+    pub fn says_agent(&self, flag: Option<&str>) -> bool {
+        let said = flag.or_else(|| self.agent_id.as_ref()?.to_str());
+        said.is_some_and(|id| id.starts_with("agent:"))
     }
 
     pub fn from_lookup(var: impl Fn(&str) -> Option<OsString>) -> Self {
         Self {
             agent_id: var("JIT_AGENT_ID").filter(|value| !value.is_empty()),
             config_folder: user_folder(&var),
-            detected: detect(&var),
+            detected: detect_in(&var),
             session: None,
             os_user: None,
         }
@@ -143,16 +135,6 @@ pub fn user_folder(var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
         .map(|folder| folder.join("jit"))
 }
 
-/// Returns the agent program that started this process, if its variables are set.
-pub fn detect(var: impl Fn(&str) -> Option<OsString>) -> Option<DetectedAgent> {
-    let set =
-        |name: &str| var(name).is_some_and(|value| !value.is_empty() && value != "0" && value != "false");
-    MARKS
-        .iter()
-        .find(|(variable, _)| set(variable))
-        .map(|(variable, name)| DetectedAgent { name, variable })
-}
-
 /// Returns the acting agent. `extra_kinds` are the kinds that the configuration allows besides [`KINDS`].
 pub fn resolve(flag: Option<&str>, env: &AgentEnv, extra_kinds: &[String]) -> Result<Whoami, AgentError> {
     let mut warnings = Vec::new();
@@ -166,6 +148,12 @@ pub fn resolve(flag: Option<&str>, env: &AgentEnv, extra_kinds: &[String]) -> Re
         (parse(text, from, extra_kinds)?, Source::Environment)
     } else if let Some(bound) = &env.session {
         (bound.agent_id.clone(), Source::Session(bound.session_id.clone()))
+    } else if let Some(found) = &env.detected {
+        let source = Source::AgentProgram {
+            variable: found.variable,
+            process: found.process,
+        };
+        (found.agent_id.clone(), source)
     } else if let Some(found) = from_file(env, extra_kinds, &mut warnings) {
         found
     } else {
@@ -175,7 +163,7 @@ pub fn resolve(flag: Option<&str>, env: &AgentEnv, extra_kinds: &[String]) -> Re
     Ok(Whoami {
         agent_id,
         source,
-        detected_agent: env.detected,
+        detected_agent: env.detected.clone(),
         warnings,
     })
 }
@@ -198,9 +186,6 @@ fn from_file(
     extra_kinds: &[String],
     warnings: &mut Vec<String>,
 ) -> Option<(AgentId, Source)> {
-    if env.detected.is_some() {
-        return None;
-    }
     let path = env.config_folder.as_deref()?.join("agent.toml");
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
@@ -298,23 +283,19 @@ mod tests {
     #[test]
     fn a4_the_persons_file_does_not_speak_for_an_agent() {
         let (_folder, mut env) = with_file("[agent]\nid = \"human:boss\"\n");
-        env.detected = detect(|name| (name == "CLAUDECODE").then(|| "1".into()));
+        env.detected = detect_in(|name| (name == "CLAUDECODE").then(|| "1".into()));
         let me = resolve(None, &env, &[]).expect("somebody");
-        assert_eq!(me.agent_id.as_str(), "human:alice");
+        assert_eq!(me.agent_id.as_str(), "agent:claude");
+        assert!(
+            matches!(me.source, Source::AgentProgram { .. }),
+            "{:?}",
+            me.source
+        );
         assert_eq!(me.detected_agent.map(|agent| agent.name), Some("claude"));
-    }
-
-    #[test]
-    fn a4_detection() {
-        let find = |name: &'static str, value: &'static str| {
-            detect(move |asked| (asked == name).then(|| value.into()))
-        };
-        for (variable, name) in MARKS {
-            assert_eq!(find(variable, "1"), Some(DetectedAgent { name, variable }));
-        }
-        assert_eq!(find("GEMINI_CLI", ""), None);
-        assert_eq!(find("CLAUDECODE", "0"), None);
-        assert_eq!(find("HOME", "/root"), None);
+        // An id that was asked for is used. The rights are the agent's all the same.
+        let me = resolve(Some("human:boss"), &env, &[]).expect("somebody");
+        assert_eq!(me.agent_id.as_str(), "human:boss");
+        assert_eq!(me.detected_agent.map(|agent| agent.name), Some("claude"));
     }
 
     #[test]

@@ -691,6 +691,7 @@ fn whoami(options: &Options) -> Outcome<Answer> {
             .detected_agent
             .as_ref()
             .map(|agent| agent.variable.to_owned()),
+        detected_in: whoami.detected_agent.as_ref().and_then(|agent| agent.process),
         worktree_id,
         branch,
     };

@@ -238,7 +238,7 @@ fn path_with_jit() -> Option<OsString> {
 /// Carries out a request about landing.
 pub(crate) fn handle(cx: &Context, request: LandingRequest) -> Outcome<Answer> {
     match request {
-        LandingRequest::Merge(ask) => service::merge_units(cx, &ask),
+        LandingRequest::Merge(ask) => service::merge_asked(cx, &ask),
         LandingRequest::Conflicts { into, branches } => service::conflicts(cx, into.as_deref(), &branches),
         LandingRequest::History { unit, limit } => service::landings(cx, unit.as_deref(), limit),
     }

@@ -36,13 +36,14 @@ use jit_git::branches::default_branch;
 use jit_git::snapshot::sweep;
 use jit_os::io_refusal;
 use jit_os::shell::shell_word;
-use jit_store::Outcome;
+use jit_store::{Outcome, View};
 
 use crate::api::landing::Landing;
 use crate::api::landing::{MergeAsk, MergeMode, MergeReport, SettledPath, UnitReport, Verdict};
 use crate::api::{Answer, Reply};
 use crate::config::Merging;
 use crate::context::Context;
+use crate::context::calling_agent::{may_land, require_may_land};
 use crate::crash_point::step;
 use crate::gates::Registry;
 use crate::landing::candidate::{Coming, Step, UNIT};
@@ -171,7 +172,17 @@ pub(crate) fn landing_repo(cx: &Context) -> Outcome<Repo> {
         .map_err(|e| io_refusal("use", &cx.place.control_dir, &e))
 }
 
+/// Lands the units that the caller asked for. An agent lands its own only.
+pub(crate) fn merge_asked(cx: &Context, ask: &MergeAsk) -> Outcome<Answer> {
+    merge(cx, ask, true)
+}
+
+/// Lands units, whoever the caller is: a step of a workflow that the caller leads, or of recording what has landed.
 pub(crate) fn merge_units(cx: &Context, ask: &MergeAsk) -> Outcome<Answer> {
+    merge(cx, ask, false)
+}
+
+fn merge(cx: &Context, ask: &MergeAsk, as_asked: bool) -> Outcome<Answer> {
     let repo = landing_repo(cx)?;
     let named = ask.into.as_deref();
     let ask = &MergeAsk {
@@ -210,6 +221,10 @@ pub(crate) fn merge_units(cx: &Context, ask: &MergeAsk) -> Outcome<Answer> {
             units
         }
     };
+    let (units, not_own) = match as_asked && ask.mode != MergeMode::DryRun {
+        true => own_units(cx, &view, ask, units)?,
+        false => (units, None),
+    };
     drop(view);
     if let (true, Some(first)) = (units.is_empty(), over.first()) {
         let target = match &ask.into {
@@ -221,6 +236,7 @@ pub(crate) fn merge_units(cx: &Context, ask: &MergeAsk) -> Outcome<Answer> {
     let target = landing_target(cx, &repo, ask, &units)?;
     let mut run = Run::new(cx, repo, target, ask);
     run.alone = units.len() == 1 && over.is_empty();
+    run.warnings.extend(not_own);
     if ask.into.is_none() {
         run.warnings.extend(units.iter().filter_map(sent_before));
     }
@@ -236,6 +252,31 @@ pub(crate) fn merge_units(cx: &Context, ask: &MergeAsk) -> Outcome<Answer> {
         reply: Reply::Landing(LandingReply::Report(Box::new(report))),
         warnings,
     })
+}
+
+/// Returns the units that the caller may land. Refuses if it named another one; leaves others out of all units, with a
+/// warning.
+fn own_units(
+    cx: &Context,
+    view: &View,
+    ask: &MergeAsk,
+    units: Vec<Unit>,
+) -> Outcome<(Vec<Unit>, Option<String>)> {
+    let (mut own, mut others) = (Vec::new(), Vec::new());
+    for unit in units {
+        if !ask.all {
+            require_may_land(cx, view, &unit)?;
+        }
+        match ask.all && !may_land(cx, view, &unit)? {
+            true => others.push(unit.id.to_string()),
+            false => own.push(unit),
+        }
+    }
+    let warning = format!(
+        "left out, because an agent lands only its own units: {}",
+        others.join(", ")
+    );
+    Ok((own, (!others.is_empty()).then_some(warning)))
 }
 
 pub(crate) fn landing_target(cx: &Context, repo: &Repo, ask: &MergeAsk, units: &[Unit]) -> Outcome<String> {

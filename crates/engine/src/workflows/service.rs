@@ -166,6 +166,7 @@ pub(crate) fn end_workflow(cx: &Context, id: &WorkflowId, outcome: Ended) -> Out
 
 /// Reopens a workflow that ended early, if at least one of its units can continue.
 pub fn reopen_workflow(cx: &Context, workflow: &Workflow) -> Outcome<Workflow> {
+    crate::context::calling_agent::require_may_lead(cx, workflow)?;
     let id = &workflow.id;
     let plan = load_plan(cx, workflow)?;
     let mut at =

@@ -16,13 +16,14 @@ use crate::api::landing::{MergeAsk, MergeMode, MergeReport, UnitReport, Verdict}
 use crate::api::rescue::Force;
 use crate::api::{Answer, Reply};
 use crate::context::Context;
+use crate::context::calling_agent::require_may_land;
 use crate::landing::obstacles;
-use crate::landing::service::{Eligibility, Run, merge_units, sent_before};
+use crate::landing::service::{Eligibility, Run, merge_asked, sent_before};
 
 /// Lands the unit, then removes its worktree and branch.
 pub(crate) fn finish_unit(cx: &Context, text: Option<&str>) -> Outcome<Answer> {
     let unit = crate::landing::already_landed::unit_to_land(cx, &crate::write_path::view(cx)?, text)?;
-    let mut answer = merge_units(
+    let mut answer = merge_asked(
         cx,
         &MergeAsk {
             units: vec![unit.id.to_string()],
@@ -87,6 +88,7 @@ pub(crate) fn propose_unit(cx: &Context, text: Option<&str>) -> Outcome<Answer> 
     if unit.is_over() {
         return crate::worktrees::finish::finish_unit(cx, text);
     }
+    require_may_land(cx, &crate::write_path::view(cx)?, &unit)?;
     let repo = crate::landing::service::landing_repo(cx)?;
     let ask = MergeAsk {
         units: Vec::new(),

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use jit_core::model::policy::Enforce;
+use jit_core::model::policy::{Enforce, Policy};
 use jit_engine::config::keys::{self, Value};
 use jit_engine::config::{Config, ConfigError, Mode, Origin, Sources, set};
 
@@ -36,6 +36,7 @@ impl Files {
                 .iter()
                 .map(|(name, value)| (name.into(), value.into()))
                 .collect(),
+            ..Sources::default()
         })
     }
 }
@@ -512,4 +513,58 @@ fn l1_a_repositorys_file_is_neither_read_nor_written_through_a_link() {
         .status();
     assert!(made.expect("mkfifo").success());
     assert!(files.load(&[]).is_err());
+}
+
+#[test]
+fn l3_what_an_agent_can_choose_loosens_nothing_and_what_is_stricter_counts() {
+    let files = Files::new();
+    let [chosen, account] = ["chosen.toml", "account.toml"].map(|name| files.folder.path().join(name));
+    let agent = "agent:a".parse().expect("an id");
+    let load = |in_chosen: &str, in_account: &str, in_repository: &str, env: &[(&str, &str)]| {
+        fs::write(&chosen, in_chosen).expect("write");
+        fs::write(&account, in_account).expect("write");
+        fs::write(files.repository(), in_repository).expect("write");
+        let sources = Sources {
+            user: Some(chosen.clone()),
+            account: Some(account.clone()),
+            repository: Some(files.repository()),
+            env: env
+                .iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+            ..Sources::default()
+        };
+        let person = Config::load(&sources).expect("valid").policy();
+        let config = Config::load(&sources.asked_by(Some(&agent))).expect("valid");
+        (config.policy(), person)
+    };
+    let may = "[agents]\nmay_pass_gates = true\nmay_force_evict = true\n";
+    let rights = |policy: &Policy| (policy.agents_may_pass_gates, policy.agents_may_evict);
+    let (policy, person) = load(may, "", "", &[]);
+    assert_eq!((rights(&policy), rights(&person)), ((false, false), (true, true)));
+    let (policy, person) = load("", may, "", &[]);
+    // What is missing in the file that counts for people is stricter here.
+    assert_eq!(
+        (rights(&policy), rights(&person)),
+        ((false, false), (false, false))
+    );
+    assert_eq!(rights(&load(may, may, "", &[]).0), (true, true));
+    assert_eq!(rights(&load("", "", may, &[]).0), (true, true));
+    // A file of the account that cannot be read gives no right.
+    assert_eq!(rights(&load(may, "[agents", "", &[]).0), (false, false));
+    let enforce = |word: &str| format!("[worktree]\nenforce_leases = \"{word}\"\n");
+    for (in_chosen, in_account, expected) in [
+        ("off", "strict", Enforce::Strict),
+        ("warn", "strict-explicit", Enforce::StrictExplicit),
+        ("strict-explicit", "off", Enforce::StrictExplicit),
+        ("off", "warn", Enforce::Warn),
+    ] {
+        let (policy, _) = load(&enforce(in_chosen), &enforce(in_account), "", &[]);
+        assert_eq!(policy.enforce, expected, "{in_chosen} {in_account}");
+    }
+    // Leaving out what the account says is no way either.
+    let (policy, _) = load("", &enforce("strict-explicit"), "", &[]);
+    assert_eq!(policy.enforce, Enforce::StrictExplicit);
+    let variable = ("JIT_CONFIG_WORKTREE__ENFORCE_LEASES", "off");
+    assert_eq!(load("", "", "", &[variable]).0.enforce, Enforce::Strict);
 }

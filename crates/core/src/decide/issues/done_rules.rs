@@ -23,8 +23,7 @@ pub(super) fn is_bound_by_gates(cx: &Context) -> bool {
 }
 
 pub(crate) fn is_bound(policy: &Policy, agent: &AgentId) -> bool {
-    let is_agent = policy.agent_asks || agent.kind() == "agent";
-    is_agent && !policy.agents_may_pass_gates
+    policy.kind_of(agent) == "agent" && !policy.agents_may_pass_gates
 }
 
 /// Names the caller that the rules for agents apply to, for messages.

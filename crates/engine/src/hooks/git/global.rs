@@ -6,11 +6,13 @@ use jit_store::Outcome;
 
 use super::divergence::main_branch;
 use super::staged::{self, Staged};
+use crate::config::Config;
 use crate::context::Context;
 use crate::refusals::refuse;
 
-/// Refuses changes of global files on other branches. `changed` are the changes that no merge brought.
-pub fn refuse_misplaced(cx: &Context, changed: &[&Staged]) -> Outcome<()> {
+/// Refuses changes of global files on other branches, by the rules of the target. `changed` are the changes that no
+/// merge brought.
+pub fn refuse_misplaced(cx: &Context, rules: &Config, changed: &[&Staged]) -> Outcome<()> {
     let (Some(first), Some(git_dir)) = (changed.first(), &cx.place.git_dir) else {
         return Ok(());
     };
@@ -22,8 +24,8 @@ pub fn refuse_misplaced(cx: &Context, changed: &[&Staged]) -> Outcome<()> {
         }
     }
     let what = first.path.display();
-    let main = main_branch(&cx.place, &cx.config)?;
-    let allowed: Vec<String> = match (cx.config.allowed_branches(), &main) {
+    let main = main_branch(&cx.place, rules)?;
+    let allowed: Vec<String> = match (rules.allowed_branches(), &main) {
         ([], Some(main)) => vec![main.name.clone()],
         (named, _) => named.to_vec(),
     };
@@ -44,7 +46,7 @@ pub fn refuse_misplaced(cx: &Context, changed: &[&Staged]) -> Outcome<()> {
     let Some((main, tip)) = main.and_then(|main| main.tip.clone().map(|tip| (main, tip))) else {
         return Ok(());
     };
-    if !cx.config.require_main_history() {
+    if !rules.require_main_history() {
         return Ok(());
     }
     let Some(git) = staged::git(&cx.place) else {

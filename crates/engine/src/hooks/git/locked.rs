@@ -5,13 +5,14 @@ use jit_core::model::refusal::{Code, Details, Refusal, left};
 use jit_store::Outcome;
 
 use super::staged::Staged;
+use crate::config::Config;
 use crate::context::Context;
 use crate::file_locks::others::{covering, of_others};
 
 /// Refuses a commit of paths that another agent has locked. If the settings only ask for warnings, it warns instead.
 /// Without such locks no path is checked.
-pub fn refuse_locked_paths(cx: &Context, staged: &[Staged]) -> Outcome<Vec<String>> {
-    let enforce = cx.config.enforce_leases();
+pub fn refuse_locked_paths(cx: &Context, rules: &Config, staged: &[Staged]) -> Outcome<Vec<String>> {
+    let enforce = rules.enforce_leases();
     if enforce == Enforce::Off {
         return Ok(Vec::new());
     }

@@ -24,6 +24,7 @@
 //! Limitations: a kept hook runs as `<hook>.before-jit`, so a hook that reads its own name sees that. Git runs no
 //! such hook for `rebase`, for `cherry-pick` without conflict, or with `--no-verify`. [`mod@verify`] finds commits
 //! made that way. All of this is a guard rail, not a security boundary.
+mod case_twins;
 pub mod divergence;
 pub mod global;
 pub mod install;

@@ -1,7 +1,7 @@
 //! The hook pre-commit: only jit or the holder of an issue changes the issue's files (C2).
 //!
 //! A staged file of an issue passes in these cases:
-//! - It is new: not in HEAD.
+//! - Its issue is new: not in HEAD, and held by nobody else.
 //! - A merge, cherry-pick or rebase in progress brought it: it is the same as in the other commit.
 //! - jit wrote exactly this `issue.json`, by its digest. A command wrote it (in the log) or the merge driver (in
 //!   `jit-merged`).
@@ -11,9 +11,13 @@
 //!
 //! Any other change needs the committer's lease on the issue. `worktree.enforce_leases` decides about a commit
 //! without it: strict and strict-explicit refuse, warn warns, off passes. `worktree.mode = "off"` disables the check.
+//! A commit is judged by the settings that are committed on its target, never by those that it brings
+//! ([`settings_that_judge`]).
 //!
-//! Cost: one call of git for the list. If issue files changed, one more for all their contents and one read of the
-//! state. No process is started per file.
+//! An issue whose id differs from another one's only in case ([`case_twins`]) is refused, unless a merge brought it.
+//!
+//! Cost: one call of git for the list. If files of jit changed, a few more for the settings, one for all contents and
+//! one read of the state; one for the names of issues if files are new. No process is started per file.
 //!
 //! Limitation: suppose a command brought a hand edit into the log, and jit then wrote the file again with some other
 //! change. From then on the edit counts as written by jit.
@@ -36,10 +40,11 @@ use jit_os::file;
 use jit_store::{Outcome, View};
 
 use super::staged::{self, Kind, Staged};
-use super::{global, locked};
+use super::{case_twins, global, locked};
 use crate::api::Options;
-use crate::config::Mode;
+use crate::config::{Config, Mode};
 use crate::context::{Context, Surroundings};
+use crate::gates::committed_policy::settings_that_judge;
 use crate::hooks::git::MERGED;
 use crate::issues::lineage;
 use crate::ports::{Files, Texts};
@@ -69,15 +74,19 @@ pub fn check(options: &Options) -> Outcome<Vec<String>> {
         Err(refusal) if ours.is_empty() => return Ok(vec![refusal.message.clone()]),
         Err(refusal) => return Err(refusal),
     };
-    if cx.config.mode() == Mode::Off {
+    let rules = match ours.is_empty() {
+        true => cx.config.clone(),
+        false => settings_that_judge(&cx)?,
+    };
+    if rules.mode() == Mode::Off {
         return Ok(Vec::new());
     }
     let parents = Parents::of(&cx.place);
     let is_joining = parents.is_joining();
     let judge = || {
-        let mut warnings = locked::refuse_locked_paths(&cx, &staged)?;
+        let mut warnings = locked::refuse_locked_paths(&cx, &rules, &staged)?;
         if !ours.is_empty() {
-            warnings.extend(check_ours(&cx, &ours, parents)?);
+            warnings.extend(check_ours(&cx, &rules, &ours, parents)?);
         }
         Ok(warnings)
     };
@@ -97,22 +106,38 @@ struct Doubt<'a> {
     name: &'a OsStr,
 }
 
-fn check_ours(cx: &Context, ours: &[&Staged], parents: Parents) -> Outcome<Vec<String>> {
+/// An issue that was edited by hand, with the first such file.
+struct Edited<'a> {
+    id: IssueId,
+    staged: &'a Staged,
+    /// The issue is not in HEAD.
+    is_new: bool,
+}
+
+impl<'a> Doubt<'a> {
+    /// A description needs no lease. Of the new files only those matter that jit reads.
+    fn of(staged: &'a Staged, id: IssueId) -> Option<Self> {
+        let name = staged.path.iter().nth(3).unwrap_or_default();
+        let is_read = [ISSUE, LABELS, DEPS, COMMENTS].iter().any(|one| name == *one);
+        let is_doubtful = name != DESCRIPTION && (is_read || staged.old.is_some());
+        is_doubtful.then_some(Self { staged, id, name })
+    }
+
+    /// The name of the issue's main file in HEAD.
+    fn in_head(&self) -> Vec<u8> {
+        let folder: std::path::PathBuf = self.staged.path.iter().take(3).collect();
+        in_parent("HEAD", &folder.join(ISSUE))
+    }
+}
+
+fn check_ours(cx: &Context, rules: &Config, ours: &[&Staged], parents: Parents) -> Outcome<Vec<String>> {
     let (mut doubts, mut globals) = (Vec::new(), Vec::new());
     for staged in ours.iter().filter(|one| one.old != one.new) {
         match staged.kind() {
-            Kind::Issue(..) if staged.old.is_none() => {}
-            Kind::Issue(id, name) if name == DESCRIPTION => drop(id),
-            Kind::Issue(id, _) => {
-                let name = staged.path.iter().nth(3).unwrap_or_default();
-                doubts.push(Doubt { staged, id, name });
-            }
+            Kind::Issue(id, _) => doubts.extend(Doubt::of(staged, id)),
             Kind::Global => globals.push(*staged),
             Kind::Other => {}
         }
-    }
-    if cx.config.policy().enforce == Enforce::Off {
-        doubts.clear();
     }
     if doubts.is_empty() && globals.is_empty() {
         return Ok(Vec::new());
@@ -121,25 +146,33 @@ fn check_ours(cx: &Context, ours: &[&Staged], parents: Parents) -> Outcome<Vec<S
     let merged = merged(&cx.place);
     let is_merged = |staged: &Staged| merged.contains(&text_digest(blobs.of(staged.new.as_ref())));
     globals.retain(|staged| !blobs.is_parents(staged) && !is_merged(staged));
-    global::refuse_misplaced(cx, &globals)?;
+    global::refuse_misplaced(cx, rules, &globals)?;
     doubts.retain(|doubt| !blobs.is_parents(doubt.staged));
-    if doubts.is_empty() {
+    let new = || doubts.iter().filter(|doubt| doubt.staged.old.is_none());
+    case_twins::refuse_in_index(cx, new().map(|doubt| &doubt.id))?;
+    if doubts.is_empty() || rules.enforce_leases() == Enforce::Off {
         return Ok(Vec::new());
     }
     let view = crate::write_path::view(cx)?;
+    case_twins::refuse_in_log(&view, new().map(|doubt| &doubt.id))?;
     let mut writer = Writer {
         table: &*view.table,
         texts: &*cx.texts,
         merged,
         files: HashMap::new(),
     };
-    let mut edited: BTreeMap<String, (IssueId, &Staged)> = BTreeMap::new();
+    let mut edited: BTreeMap<String, Edited<'_>> = BTreeMap::new();
     for doubt in &doubts {
         if !edited.contains_key(&doubt.id.key()) && !writer.wrote(doubt, &blobs)? {
-            edited.insert(doubt.id.key(), (doubt.id.clone(), doubt.staged));
+            let one = Edited {
+                id: doubt.id.clone(),
+                staged: doubt.staged,
+                is_new: !blobs.is_there(&doubt.in_head()),
+            };
+            edited.insert(doubt.id.key(), one);
         }
     }
-    require_leases(cx, &view, edited.into_values())
+    require_leases(cx, rules, &view, edited.into_values())
 }
 
 /// The other commits of a merge, cherry-pick or rebase in progress.
@@ -206,6 +239,7 @@ impl Blobs {
             names.extend(both.map(|hex| hex.clone().into_bytes()));
             names.extend(parents.all().map(|parent| in_parent(parent, &staged.path)));
         }
+        names.extend(doubts.iter().map(Doubt::in_head));
         let mut blobs = Self {
             content: HashMap::new(),
             parents,
@@ -225,6 +259,10 @@ impl Blobs {
             blobs.content.insert(name.clone(), next_blob(&name, &mut rest)?);
         }
         Ok(blobs)
+    }
+
+    fn is_there(&self, name: &[u8]) -> bool {
+        self.content.get(name).is_some_and(Option::is_some)
     }
 
     fn of(&self, hex: Option<&String>) -> &[u8] {
@@ -359,18 +397,20 @@ fn lines(content: &[u8]) -> HashSet<&[u8]> {
 /// Refuses edited issues on which the committer holds no lease, or warns about them.
 fn require_leases<'a>(
     cx: &Context,
+    rules: &Config,
     view: &View,
-    edited: impl Iterator<Item = (IssueId, &'a Staged)>,
+    edited: impl Iterator<Item = Edited<'a>>,
 ) -> Outcome<Vec<String>> {
-    let warn = cx.config.policy().enforce == Enforce::Warn;
+    let warn = rules.enforce_leases() == Enforce::Warn;
     let mut missing = Vec::new();
-    for (id, staged) in edited {
+    for Edited { id, staged, is_new } in edited {
         let key = Resource::Issue(id.clone()).key();
         let lease = state::lease_on(&*view.table, &key)
             .map_err(|e| refuse(Code::Io, e))?
             .filter(|lease| !lease.expired(&view.now));
         match lease {
             Some(lease) if lease.obeys(&cx.actor) => {}
+            None if is_new => {}
             lease => missing.push((id, staged, lease)),
         }
     }
