@@ -66,6 +66,7 @@ mod rescuing;
 mod runner_shim;
 mod running;
 mod scopes;
+mod secrets;
 mod unit_again;
 mod unit_life;
 mod workflow_again;
