@@ -4,6 +4,7 @@ mod agents_acp;
 mod agents_claude;
 mod agents_codex_gemini;
 mod agents_driven;
+mod agents_hook_failures;
 mod agents_others;
 mod agents_running;
 mod cli_activities;
