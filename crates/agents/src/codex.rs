@@ -9,6 +9,8 @@
 //! - file locks apply while it runs: before a command or a patch it calls the same hook as after
 //!   `jit hooks install --agent codex`. Codex requires approval of hooks. jit passes the approval of this one hook, by
 //!   its exact text, on the command line, for this run only. No other hook is approved;
+//! - its sandbox works with the bubblewrap of the system, also with one that knows no `--argv0` (older than 0.9), and with
+//!   the one that it brings;
 //! - it reports no dollars. It counts tokens over the whole session, so this attempt used the difference. The cost
 //!   follows from `dispatch.prices`, if the model has a price there.
 //!
@@ -132,10 +134,16 @@ impl Agent for Codex {
         }
         args.push("-".into());
         let program = job.command.first().map_or("codex", String::as_str);
+        let usual = std::env::temp_dir();
+        let temporary = home(|name| std::env::var_os(name)).and_then(|home| temporary(&home, &usual));
+        let made = temporary.filter(|folder| std::fs::create_dir_all(folder).is_ok());
         Ok(Launch {
             program: program.into(),
             args,
-            env: Vec::new(),
+            env: made
+                .map(|folder| ("TMPDIR".into(), folder.into_os_string()))
+                .into_iter()
+                .collect(),
             stdin: Stdin::Bytes(prompt.into_bytes()),
         })
     }
@@ -143,6 +151,20 @@ impl Agent for Codex {
     fn listener(&self, job: &Job) -> Box<dyn Listener> {
         Box::new(listener::CodexListener::of(job))
     }
+}
+
+/// The folder with the settings of Codex.
+fn home(var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let absolute = |name: &str| var(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute("CODEX_HOME").or_else(|| Some(absolute("HOME")?.join(".codex")))
+}
+
+/// The folder for temporary files of Codex, if it cannot be the usual one. Codex puts no helper programs into its own
+/// folder if that is itself below the folder for temporary files. An older bubblewrap then finds no program to run.
+fn temporary(home: &Path, usual: &Path) -> Option<PathBuf> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let is_below = home.starts_with(usual) || real(home).starts_with(real(usual));
+    is_below.then(|| home.join("tmp"))
 }
 
 /// Thread ids have hexadecimal digits and dashes; Codex takes anything else for a name.
@@ -298,6 +320,24 @@ mod tests {
                 .iter()
                 .any(|arg| arg.contains("hook-trust"))
         );
+    }
+
+    #[test]
+    fn g4_codex_whose_home_is_temporary_gets_another_folder_for_temporary_files() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(folder.path(), &link).expect("a link");
+        let home = folder.path().join("home/.codex");
+        for usual in [folder.path(), &link] {
+            assert_eq!(temporary(&home, usual), Some(home.join("tmp")), "{usual:?}");
+        }
+        assert_eq!(temporary(&home, &folder.path().join("tmp")), None);
+        let var = |name: &str| match name {
+            "HOME" => Some("/h".into()),
+            "CODEX_HOME" => Some("relative".into()),
+            _ => None,
+        };
+        assert_eq!(super::home(var), Some(PathBuf::from("/h/.codex")));
     }
 
     #[test]

@@ -5,8 +5,9 @@
 //! - the prompt is on its standard input, which then ends; no part of the prompt is on its command line. Text that
 //!   the program would take for a command is escaped: a line is put before a leading `/`, `?` or `!`, and a `\` before
 //!   each `@`, which would include a file;
-//! - it asks for nothing: its default mode is `yolo`, because in other modes it denies everything that it would ask a
-//!   person for, including git commands. The folder counts as trusted for this run;
+//! - it asks for nothing: its default mode is `auto_edit`, in which it edits files of the worktree and denies everything
+//!   else that it would ask a person for, except what [`Job::allowed_tools`] allows. Only a caller who says so gets
+//!   `yolo`, which allows everything. The folder counts as trusted for this run;
 //! - file locks apply while it runs if its hook is installed (`jit hooks install --agent gemini`): it reads hooks only
 //!   from its settings;
 //! - it reports no dollars. The cost follows from `dispatch.prices`, for each model it used.
@@ -34,12 +35,12 @@ pub struct Gemini;
 
 fn mode(word: Option<&str>) -> Result<&'static str, String> {
     match word {
-        None | Some("acceptEdits" | "bypassPermissions" | "yolo") => Ok("yolo"),
-        Some("auto_edit") => Ok("auto_edit"),
+        None | Some("acceptEdits" | "auto_edit") => Ok("auto_edit"),
+        Some("bypassPermissions" | "yolo") => Ok("yolo"),
         Some("default") => Ok("default"),
         Some("plan") => Ok("plan"),
         Some(other) => Err(format!(
-            "gemini has no mode {:?}: it has yolo, auto_edit, default and plan",
+            "gemini has no mode {:?}: it has auto_edit, default, plan and yolo",
             short(other, 60)
         )),
     }
@@ -94,6 +95,11 @@ impl Agent for Gemini {
         if let Some(model) = &job.model {
             args.push(format!("--model={model}").into());
         }
+        // With such a list Gemini denies all other commands in `yolo`, and allows these in `plan`.
+        if matches!(mode, "auto_edit" | "default") {
+            let allowed = job.allowed_tools.iter().filter_map(|rule| allowed(rule));
+            args.extend(allowed.map(|tool| format!("--allowed-tools={tool}").into()));
+        }
         let program = job.command.first().map_or("gemini", String::as_str);
         Ok(Launch {
             program: program.into(),
@@ -105,6 +111,30 @@ impl Agent for Gemini {
 
     fn listener(&self, job: &Job) -> Box<dyn Listener> {
         Box::new(listener::GeminiListener::of(job))
+    }
+}
+
+/// A rule (see [`crate::rules`]) in Gemini's words, which know beginnings of commands. `None` if they cannot say it without
+/// allowing more.
+fn allowed(rule: &str) -> Option<String> {
+    let rule = rule.trim();
+    let (tool, argument) = match rule.split_once('(') {
+        None => (rule, None),
+        Some((tool, rest)) => (tool, Some(rest.strip_suffix(')')?)),
+    };
+    let plain = |text: &str| !text.is_empty() && !text.contains(['*', ',', '(', ')', '\n']);
+    match (tool, argument) {
+        ("Bash", None | Some("*")) => Some("run_shell_command".to_owned()),
+        ("Bash", Some(argument)) => {
+            let prefix = argument.strip_suffix(" *").or(argument.strip_suffix(":*"))?;
+            plain(prefix).then(|| format!("run_shell_command({prefix})"))
+        }
+        ("WebFetch", None) => Some("web_fetch".to_owned()),
+        // Gemini's own words.
+        (name, argument) => {
+            let own = name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_') && !name.starts_with("mcp__");
+            (own && plain(name) && argument.is_none_or(plain)).then(|| rule.to_owned())
+        }
     }
 }
 
@@ -158,7 +188,7 @@ mod tests {
         assert!(first.iter().all(|arg| arg.starts_with("--")), "{first:?}");
         for expected in [
             "--output-format=stream-json".to_owned(),
-            "--approval-mode=yolo".to_owned(),
+            "--approval-mode=auto_edit".to_owned(),
             "--model=--x".to_owned(),
             format!("--session-id={ONE}"),
         ] {
@@ -185,6 +215,52 @@ mod tests {
         job.resume = None;
         job.permission_mode = Some("--help".into());
         assert!(Gemini.launch(&job).is_err());
+    }
+
+    #[test]
+    fn g4_gemini_bypasses_its_permissions_only_when_told() {
+        let (_folder, mut job) = job("x");
+        job.allowed_tools = vec!["Bash(git add *)".into()];
+        for (mode, expected) in [
+            (None, "auto_edit"),
+            (Some("acceptEdits"), "auto_edit"),
+            (Some("plan"), "plan"),
+            (Some("default"), "default"),
+            (Some("yolo"), "yolo"),
+            (Some("bypassPermissions"), "yolo"),
+        ] {
+            job.permission_mode = mode.map(str::to_owned);
+            let args = args(&job);
+            assert!(
+                args.contains(&format!("--approval-mode={expected}")),
+                "{mode:?}: {args:?}"
+            );
+            let allowed = args.contains(&"--allowed-tools=run_shell_command(git add)".to_owned());
+            assert_eq!(allowed, matches!(expected, "auto_edit" | "default"), "{mode:?}");
+        }
+    }
+
+    #[test]
+    fn g4_a_rule_allows_gemini_no_more_than_it_says() {
+        for (rule, expected) in [
+            ("Bash(git add *)", Some("run_shell_command(git add)")),
+            ("Bash(jit status:*)", Some("run_shell_command(jit status)")),
+            ("Bash", Some("run_shell_command")),
+            ("Bash(*)", Some("run_shell_command")),
+            ("WebFetch", Some("web_fetch")),
+            ("google_web_search", Some("google_web_search")),
+            ("run_shell_command(npm test)", Some("run_shell_command(npm test)")),
+            ("Bash(cargo test)", None),
+            ("Bash(npm run * --silent)", None),
+            ("Bash( *)", None),
+            ("Bash(a,run_shell_command *)", None),
+            ("WebFetch(domain:docs.rs)", None),
+            ("Write(docs/**)", None),
+            ("mcp__jit__*", None),
+            ("", None),
+        ] {
+            assert_eq!(allowed(rule).as_deref(), expected, "{rule}");
+        }
     }
 
     #[test]

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::event::{AgentVerdict, Meter};
 use crate::price::Price;
 
-/// The task of one attempt: `job.json`. Holds no secrets: those are in the environment of the shim.
+/// The task of one attempt: `job.json`. Its file holds no secrets of the command line: the process that starts the shim
+/// passes those on in the environment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     pub unit: UnitId,

@@ -336,6 +336,35 @@ pub fn write_file(path: &std::path::Path, content: &[u8]) -> Outcome<String> {
     Ok(path.display().to_string())
 }
 
+/// Like [`write_file`], but refuses a file that exists, and names the command that overwrites it.
+pub fn write_new_file(path: &std::path::Path, content: &[u8], overwrite: &str) -> Outcome<String> {
+    // A device or a pipe has no content that could be lost.
+    let in_place = path
+        .metadata()
+        .is_ok_and(|meta| !meta.is_file() && !meta.is_dir());
+    if in_place {
+        return write_file(path, content);
+    }
+    let shown = path.display();
+    match jit_os::file::create(path, content) {
+        Ok(true) => Ok(shown.to_string()),
+        Ok(false) => Err(Box::new(
+            Refusal::new(
+                Code::Invalid,
+                format!("{shown} exists already, and was not overwritten"),
+            )
+            .help(format!(
+                "{overwrite} --output {}",
+                jit_os::shell::shell_word(&shown.to_string())
+            )),
+        )),
+        Err(e) => Err(Box::new(Refusal::new(
+            Code::Io,
+            format!("cannot write {shown}: {e}"),
+        ))),
+    }
+}
+
 /// Folders of files that this process has open, as `<(…)` passes them.
 const OPEN_FILES: [&str; 3] = ["/dev/fd", "/dev/stdin", "/proc/self/fd"];
 

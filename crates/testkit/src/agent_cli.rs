@@ -52,6 +52,34 @@ pub struct Bench {
     agent: Agent,
     program: PathBuf,
     network: Network,
+    /// The bubblewrap of the system, which the agent must not find.
+    hidden: Vec<PathBuf>,
+}
+
+/// Where the PATH has bubblewrap. `None`, with a line of output, if `JIT_TEST_WITHOUT` names it. Fails if it is simply not
+/// installed.
+#[track_caller]
+pub fn bubblewrap() -> Option<PathBuf> {
+    let left_out = std::env::var("JIT_TEST_WITHOUT").unwrap_or_default();
+    if left_out.split_whitespace().any(|left| left == "bubblewrap") {
+        say("left out: JIT_TEST_WITHOUT names bubblewrap");
+        return None;
+    }
+    let found = all_bubblewraps().into_iter().next();
+    assert!(
+        found.is_some(),
+        "this test needs bwrap, of the package bubblewrap; to go without it: JIT_TEST_WITHOUT=bubblewrap"
+    );
+    found
+}
+
+fn all_bubblewraps() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let files = std::env::split_paths(&path).map(|folder| folder.join("bwrap"));
+    let mut found: Vec<PathBuf> = files.filter_map(|file| file.canonicalize().ok()).collect();
+    found.sort();
+    found.dedup();
+    found
 }
 
 impl Bench {
@@ -75,7 +103,14 @@ impl Bench {
             agent,
             program,
             network,
+            hidden: Vec::new(),
         })
+    }
+
+    /// Hides the bubblewrap of the system from programs of [`Bench::wrapper`].
+    pub fn without_bubblewrap(mut self) -> Self {
+        self.hidden = all_bubblewraps();
+        self
     }
 
     /// A scripted model on the network of this bench.
@@ -95,10 +130,18 @@ impl Bench {
     pub fn wrapper(&self, world: &World) -> PathBuf {
         use std::os::unix::fs::PermissionsExt as _;
         let file = world.home().join(format!("{}-offline", self.agent.name()));
-        let script = format!(
-            "#!/bin/sh\nexec timeout -k 5 {PATIENCE} unshare --user --map-user=1 --map-group=1 -- '{}' \"$@\"\n",
+        let run = format!(
+            "exec timeout -k 5 {PATIENCE} unshare --user --map-user=1 --map-group=1 -- '{}' \"$@\"\n",
             self.program.display()
         );
+        let hide = |file: &PathBuf| format!("mount --bind /dev/null '{}' || exit 1\n", file.display());
+        let script = match self.hidden.iter().map(hide).collect::<String>() {
+            none if none.is_empty() => format!("#!/bin/sh\n{run}"),
+            // Once more in a mount namespace of its own.
+            hide => format!(
+                "#!/bin/sh\n[ \"$1\" = hidden ] || exec unshare --mount -- \"$0\" hidden \"$@\"\nshift\n{hide}{run}"
+            ),
+        };
         std::fs::write(&file, script).expect("a script");
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).expect("permissions");
         file

@@ -66,6 +66,24 @@ pub fn file(
     Some(folder.join(name))
 }
 
+/// All files in which agent programs look for hooks and permissions, for a session in `root`.
+pub fn restraining(root: &Path, var: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for program in Program::ALL {
+        let others: &[&str] = match program {
+            Program::Claude => &["settings.local.json"],
+            Program::Codex => &["config.toml"],
+            Program::Gemini => &["policies"],
+        };
+        for file in [Reach::Project, Reach::User].map(|reach| file(program, reach, root, &var)) {
+            let Some(file) = file else { continue };
+            all.extend(others.iter().map(|name| file.with_file_name(name)));
+            all.push(file);
+        }
+    }
+    all
+}
+
 /// The settings with the hook. `jit` is the command that starts jit.
 pub fn with_hook(text: Option<&str>, program: Program, jit: &str) -> Result<String, BadSettings> {
     let others = match text {

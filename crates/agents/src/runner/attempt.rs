@@ -19,6 +19,8 @@ use jit_os::{children, clock, file};
 use rustix::process::{Signal, WaitOptions, waitpid};
 
 use super::attempt_files::AttemptFiles;
+use super::command_secrets;
+pub use super::command_secrets::had_secrets;
 use super::conversation::AttemptTotals;
 use super::output_log::{LAST, text_of_end};
 use super::{limits, process_tree};
@@ -66,8 +68,10 @@ pub struct Running {
     pub text: Option<String>,
 }
 
-/// Writes the job and the prompt. Repeating it with the same job is fine; the job of an attempt never changes.
+/// Writes the job, without the secrets of its command line, and the prompt. Repeating it with the same job is fine; the
+/// job of an attempt never changes.
 pub fn prepare(folder: &Path, job: &Job, prompt: &str) -> io::Result<()> {
+    let job = &command_secrets::to_keep(job);
     let missing: Vec<&Path> = folder.ancestors().take_while(|dir| !dir.exists()).collect();
     for dir in missing.iter().rev() {
         file::make_dir_like_parent(dir)?;
@@ -105,19 +109,20 @@ pub fn shim(folder: &Path) -> Option<ProcessRef> {
     (boot.as_deref() == Some(processes.boot.as_str())).then_some(processes.shim)
 }
 
-/// Starts a detached shim. Safe to repeat: only one shim gets the lock, and it starts the agent once.
-pub fn spawn(folder: &Path) -> io::Result<()> {
+/// Starts a detached shim. Safe to repeat: only one shim gets the lock, and it starts the agent once. `command` is the
+/// command line of the job, where the caller knows it: its secrets are in no file.
+pub fn spawn(folder: &Path, command: &[String]) -> io::Result<()> {
     let program = std::env::current_exe()?;
     // The program file was replaced by a newer version: continue with the running one.
     let own = Path::new("/proc/self/exe");
     match program.exists() {
-        false if own.exists() => spawn_with(own, folder),
-        _ => spawn_with(&program, folder),
+        false if own.exists() => spawn_with(own, folder, command),
+        _ => spawn_with(&program, folder, command),
     }
 }
 
 /// The same, with another `jit` program.
-pub fn spawn_with(program: &Path, folder: &Path) -> io::Result<()> {
+pub fn spawn_with(program: &Path, folder: &Path, command_line: &[String]) -> io::Result<()> {
     let folder = folder.canonicalize()?;
     let log = folder.join("shim.log");
     match file::create_like_parent(&log) {
@@ -130,6 +135,7 @@ pub fn spawn_with(program: &Path, folder: &Path) -> io::Result<()> {
         .arg("shim")
         .arg(&folder)
         .current_dir("/")
+        .envs(command_secrets::passed_on(command_line))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log);

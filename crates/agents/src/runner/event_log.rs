@@ -14,7 +14,7 @@ use std::sync::Arc;
 use jit_os::{clock, file};
 
 use crate::event::{AgentEvent, EventLine};
-use crate::redact::Redactor;
+use crate::redact::{EventRedactor, Redactor};
 
 /// Up to this size everything is kept.
 const WORDS: u64 = 12 << 20;
@@ -40,7 +40,7 @@ pub struct EventLog {
     pub lost: u64,
     /// Lines that were dropped to limit the size.
     left_out: u64,
-    redactor: Arc<Redactor>,
+    redactor: EventRedactor,
 }
 
 impl EventLog {
@@ -53,13 +53,13 @@ impl EventLog {
             torn: false,
             lost: 0,
             left_out: 0,
-            redactor,
+            redactor: EventRedactor::new(redactor),
         }
     }
 
     /// Removes secrets. Must be called for every event before [`EventLog::say`].
-    pub fn redact(&self, said: &mut AgentEvent) {
-        self.redactor.clean_said(said);
+    pub fn redact(&mut self, said: &mut AgentEvent) {
+        self.redactor.clean(said);
     }
 
     /// Adds an event. It is written at the next [`EventLog::flush`].
@@ -113,7 +113,7 @@ impl EventLog {
 
     pub fn note(&mut self, text: &str) {
         self.say(AgentEvent::Note {
-            text: self.redactor.clean(text).into_owned(),
+            text: self.redactor.clean_note(text),
         });
         self.flush();
     }

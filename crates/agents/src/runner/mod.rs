@@ -6,7 +6,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `job.json` | the task ([`crate::job::Job`]); written and synced before the unit is DISPATCHED, never changed |
+//! | `job.json` | the task ([`crate::job::Job`]), without secrets of its command line; written and synced before the unit is DISPATCHED, never changed |
 //! | `prompt.md` | the prompt of the agent |
 //! | `shim.lock` | locked by the kernel while the shim lives: its only sign of life |
 //! | `started` | the mark; created exclusively before the agent starts, so that an attempt never has a second agent |
@@ -39,6 +39,7 @@
 pub mod attempt;
 mod attempt_files;
 pub mod attempt_poll;
+mod command_secrets;
 mod conversation;
 mod event_log;
 mod limits;

@@ -21,6 +21,7 @@ use rustix::process::Signal;
 
 use super::attempt;
 use super::attempt_files::{AttemptFiles, AttemptLock, Processes};
+use super::command_secrets;
 use super::conversation::{AttemptTotals, Conversation};
 use super::event_log::EventLog;
 use super::limits::{self, Limits};
@@ -91,7 +92,7 @@ pub fn run(
     if let Some(exit) = files.exit()? {
         return Ok(exit);
     }
-    let job = files.job()?;
+    let mut job = files.job()?;
     files.take_spare();
     let Some(mark) = files.begin()? else {
         return attempt::bury_locked(&files);
@@ -102,6 +103,10 @@ pub fn run(
     if let Some(reason) = stop_asked(&files) {
         events.note(&reason);
         return ended_early(&files, AttemptEnd::Stopped, reason);
+    }
+    if let Err(reason) = command_secrets::restore_secrets(&mut job) {
+        events.note(&reason);
+        return ended_early(&files, AttemptEnd::NotStarted, reason);
     }
     let adopts = children::adopt_orphans()?;
     let me = ProcessRef::current()?;

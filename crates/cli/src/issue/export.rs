@@ -1,6 +1,8 @@
 //! `jit issue export`: writes every issue as one JSON object a line.
 //!
-//! `--json` needs `--output`, because `--json` prints exactly one document and an export has many.
+//! What must hold:
+//! - `--json` needs `--output`, because `--json` prints exactly one document and an export has many.
+//! - An existing file is overwritten only with `--force`, whoever calls.
 
 use std::path::PathBuf;
 
@@ -9,7 +11,7 @@ use jit_engine::api::{Answer, Reply};
 use jit_store::Outcome;
 use serde_json::json;
 
-use crate::invocation::{Invocation, Output, invalid, unexpected, write_file};
+use crate::invocation::{Invocation, Output, invalid, unexpected, write_file, write_new_file};
 use crate::render::clean_json;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -29,6 +31,9 @@ pub struct Flags {
     /// Into this file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Overwrite FILE if it exists
+    #[arg(long, requires = "output")]
+    force: bool,
 }
 
 pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
@@ -45,7 +50,10 @@ pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
     let Some(file) = flags.output else {
         return Ok(call.show(&(), |_| clean_json(lines)).warn(warnings));
     };
-    let file = write_file(&file, lines.as_bytes())?;
+    let file = match flags.force {
+        true => write_file(&file, lines.as_bytes())?,
+        false => write_new_file(&file, lines.as_bytes(), "jit issue export --force")?,
+    };
     let value = json!({ "issues": issues, "file": file });
     Ok(call.wrote(&value, &file).warn(warnings))
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use jit_testkit::agent_cli::{Agent, Bench};
+use jit_testkit::agent_cli::{Agent, Bench, bubblewrap};
 use jit_testkit::scripted_model::{ModelApi, ModelTurn};
 use jit_testkit::world::{Ran, World};
 use serde_json::{Value, json};
@@ -18,14 +18,17 @@ struct Yard {
 
 impl Yard {
     fn of(agent: Agent, name: &'static str) -> Option<Self> {
-        let bench = Bench::of(agent)?;
+        Some(Self::with(Bench::of(agent)?, name))
+    }
+
+    fn with(bench: Bench, name: &'static str) -> Self {
         let world = World::with_jit(env!("CARGO_BIN_EXE_jit"));
         let _ = world.jit(["worktree", "create", "u"]).ok();
-        Some(Self {
+        Self {
             bench,
             world,
             agent: name,
-        })
+        }
     }
 
     fn tree(&self) -> PathBuf {
@@ -87,11 +90,24 @@ fn gemini_write(path: &str) -> ModelTurn {
     ModelTurn::tool("write_file", json!({ "file_path": path, "content": "hello\n" }))
 }
 
+/// Codex makes its sandbox with the bubblewrap of the system if there is one, else with its own.
 #[test]
 fn g4_codex_does_a_task_in_its_sandbox_and_it_lands() {
-    let Some(yard) = Yard::of(Agent::Codex, "codex") else {
+    let Some(bench) = Bench::of(Agent::Codex) else {
         return;
     };
+    codex_does_a_task(&Yard::with(bench.without_bubblewrap(), "codex"));
+}
+
+#[test]
+fn g4_codex_does_the_same_with_the_bubblewrap_of_the_system() {
+    let (Some(bench), Some(_)) = (Bench::of(Agent::Codex), bubblewrap()) else {
+        return;
+    };
+    codex_does_a_task(&Yard::with(bench, "codex"));
+}
+
+fn codex_does_a_task(yard: &Yard) {
     yard.set("dispatch.prices", r#"["codex = 1 / 0.1 / 10"]"#);
     let model = yard.bench.model(vec![
         shell("echo hello > hello.txt"),
@@ -116,6 +132,7 @@ fn g4_codex_does_a_task_in_its_sandbox_and_it_lands() {
     assert!(model.told()[2].contains("shut"), "{:?}", model.told());
     let logs = yard.logs();
     assert!(logs.contains("finished") && !logs.contains('\u{1b}'), "{logs:?}");
+    assert_eq!(yard.world.git(&yard.tree(), ["status", "--short"]), "");
     assert_eq!(yard.land("hello.txt").trim(), "hello");
 }
 
@@ -233,6 +250,8 @@ fn g4_gemini_does_a_task_held_back_by_its_hook_and_it_lands() {
     let model = yard.bench.model(vec![
         gemini_write("locked.txt"),
         gemini_write("hello.txt"),
+        // Nobody told it that it may run this.
+        gemini_shell("touch stray.txt"),
         gemini_shell("git add -A && git commit -q -m 'by the agent'"),
         ModelTurn::text("finished"),
     ]);
@@ -250,10 +269,11 @@ fn g4_gemini_does_a_task_held_back_by_its_hook_and_it_lands() {
     );
     assert!(!ran.stderr.contains("file locks do not hold"), "{}", ran.stderr);
     assert!(!yard.tree().join("locked.txt").exists());
+    assert!(!yard.tree().join("stray.txt").exists(), "{:?}", model.told());
     assert!(model.read().contains("--do the work 4711 \\\\@nothing"));
-    assert_eq!(unit["tokens"], json!({ "input": 400, "output": 80 }), "{unit}");
-    assert_eq!(unit["cost_usd"], 0.0012, "{unit}");
-    assert_eq!(unit["turns"], 4, "{unit}");
+    assert_eq!(unit["tokens"], json!({ "input": 500, "output": 100 }), "{unit}");
+    assert_eq!(unit["cost_usd"], 0.0015, "{unit}");
+    assert_eq!(unit["turns"], 5, "{unit}");
     let logs = yard.logs();
     assert!(logs.contains("refused") && logs.contains("agent:bob"), "{logs}");
     assert_eq!(yard.land("hello.txt").trim(), "hello");
@@ -271,7 +291,7 @@ fn g10_gemini_is_gone_on_with_after_a_stop_and_what_it_wrote_past_a_lock_is_name
         ModelTurn::text("finished"),
         ModelTurn::text("finished"),
     ]);
-    let options = ["--model", "gemini-2.5-flash"];
+    let options = ["--model", "gemini-2.5-flash", "--permission-mode", "yolo"];
     let first = yard.dispatch(&model, &options).exits(6);
     assert!(
         first.stderr.contains("file locks do not hold gemini back"),

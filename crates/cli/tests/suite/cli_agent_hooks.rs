@@ -96,7 +96,7 @@ fn f9_a_write_of_the_whole_tree_waits_for_the_locks_of_others_and_takes_none() {
         "git reset --hard",
         "git checkout .",
         "echo x > $F",
-        "ls | xargs rm",
+        "ls | xargs git restore",
     ];
     for text in lines {
         assert_eq!(run(text), None, "{text}");
@@ -168,6 +168,72 @@ fn f9_ten_megabytes_to_write_are_judged_by_their_path() {
     assert!(said.contains("the main checkout"), "{said}");
     let input = json!({ "content": content, "file_path": tree.join("a.txt") });
     assert_eq!(before(&world, &tree, "Write", &input).stdout, "");
+}
+
+#[test]
+fn l5_files_that_restrain_agents_and_files_that_jit_writes_count_as_writes() {
+    let world = World::with_jit(JIT);
+    let tree = world.worktree("tree");
+    let home = world.home();
+    let edit = |path: &Path| {
+        denial(&before(
+            &world,
+            &tree,
+            "Write",
+            &json!({ "file_path": path, "content": "" }),
+        ))
+    };
+    for path in [
+        tree.join(".git"),
+        tree.join(".claude/settings.json"),
+        tree.join(".gemini/settings.json"),
+        home.join(".config/jit/config.toml"),
+        home.join(".local/share/jit/trust.jsonl"),
+        home.join(".claude/settings.json"),
+        home.join(".codex/hooks.json"),
+    ] {
+        let said = edit(&path).unwrap_or_default();
+        assert!(said.contains("decides what agents may do"), "{path:?}: {said}");
+    }
+    assert_eq!(edit(&home.join("notes.txt")), None);
+    let _ = world
+        .jit_as_in("agent:bob", &tree, ["lock", "acquire", "locked.txt"])
+        .ok();
+    let run = |text: &str| denial(&before(&world, &tree, "Bash", &json!({ "command": text })));
+    for command in ["issue export", "graph", "man"] {
+        let said = run(&format!("jit {command} --output locked.txt")).unwrap_or_default();
+        assert!(said.contains("locked by agent:bob"), "{command}: {said}");
+        let said = run(&format!("jit {command} --output {}/x", world.repo().display())).unwrap_or_default();
+        assert!(said.contains("the main checkout"), "{command}: {said}");
+        let said = run(&format!("jit {command} --output ~/.claude/settings.json")).unwrap_or_default();
+        assert!(said.contains("decides what agents may do"), "{command}: {said}");
+    }
+    set(&world, "worktree.enforce_leases", "warn");
+    let _ = fs::create_dir_all(tree.join(".jit"));
+    fs::copy(
+        world.repo().join(".jit/config.toml"),
+        tree.join(".jit/config.toml"),
+    )
+    .expect("a copy");
+    assert_eq!(edit(&tree.join(".claude/settings.json")), None);
+}
+
+#[test]
+fn l5_command_lines_that_multiply_are_answered_at_once() {
+    let world = World::with_jit(JIT);
+    let repo = world.repo();
+    let run = |text: &str| before(&world, &repo, "Bash", &json!({ "command": text }));
+    let nested: String = (1..40).map(|n| format!("v{n}=$v{0}$v{0};", n - 1)).collect();
+    assert_eq!(run(&format!("v0=x;{nested}echo $v39")).stdout, "");
+    let long = "x".repeat(200 << 10);
+    assert!(denial(&run(&long)).is_some_and(|said| said.contains("longer than 128 KiB")));
+    set(&world, "worktree.enforce_leases", "warn");
+    let ran = run(&long);
+    assert!(
+        denial(&ran).is_none() && ran.stdout.contains("128 KiB"),
+        "{}",
+        ran.stdout
+    );
 }
 
 #[test]

@@ -353,6 +353,29 @@ fn e2_what_is_exported_comes_back_the_same() {
 }
 
 #[test]
+fn l5_an_export_overwrites_nothing_unless_told() {
+    let world = World::with_jit(JIT);
+    let file = world.repo().join("all.jsonl");
+    std::fs::write(&file, "mine\n").expect("a file");
+    std::os::unix::fs::symlink("/nowhere/at/all", world.repo().join("hanging")).expect("a link");
+    let export = |more: &[&str]| world.jit(["issue", "export"].iter().chain(more));
+    let ran = export(&["--output", "all.jsonl"]).exits(2);
+    assert!(ran.stderr.contains("all.jsonl exists already"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("jit issue export --force --output all.jsonl"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), "mine\n");
+    let _ = export(&["--output", "hanging"]).exits(2);
+    let _ = export(&["--output", ".jit"]).exits(2);
+    let _ = export(&["--output", "/dev/null"]).ok();
+    let _ = export(&["--force"]).exits(2);
+    let _ = export(&["--output", "all.jsonl", "--force"]).ok();
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), "");
+}
+
+#[test]
 fn e2_many_issues_come_in_by_few_appends() {
     let world = World::with_jit(JIT);
     let line = |n: usize| match n {

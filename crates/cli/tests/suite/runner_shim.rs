@@ -109,7 +109,7 @@ impl Try {
     /// Starts the shim as the coordinator does, and waits until the agent has said something.
     #[track_caller]
     fn spawned(&self) -> Running {
-        attempt::spawn_with(Path::new(JIT), &self.folder).expect("a shim");
+        attempt::spawn_with(Path::new(JIT), &self.folder, &[]).expect("a shim");
         let mut found = None;
         wait_until("the agent speaks", PATIENCE, || {
             match attempt::look(&self.folder).expect("a look") {

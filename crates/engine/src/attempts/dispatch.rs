@@ -39,7 +39,7 @@ use crate::api::trust::Kind;
 use crate::api::units::UnitView;
 use crate::api::{Answer, Reply};
 use crate::attempts::retry_settings::conflict_of;
-use crate::config::Dispatching;
+use crate::config::{Config, Dispatching, Sources};
 use crate::context::Context;
 use crate::duration::format_secs;
 use crate::refusals::refuse;
@@ -150,14 +150,14 @@ pub(crate) fn start_attempt(cx: &Context, id: &UnitId, ask: &DispatchAsk) -> Out
         crate::units::service::advance(cx, id, UnitInput::RetryDispatch, Facts::default())?;
     }
     let unit = crate::units::service::advance(cx, id, UnitInput::DispatchInstance, facts)?;
-    begin_attempt(cx, &unit.id, job.attempt)?;
+    begin_attempt(cx, &unit.id, &job)?;
     Ok(unit)
 }
 
 /// Starts the shim of an attempt that is in the log.
-pub(crate) fn begin_attempt(cx: &Context, id: &UnitId, attempt: u32) -> Outcome<()> {
-    let folder = attempt_folder(cx, id, attempt);
-    if let Err(e) = attempt::spawn(&folder) {
+pub(crate) fn begin_attempt(cx: &Context, id: &UnitId, job: &Job) -> Outcome<()> {
+    let folder = attempt_folder(cx, id, job.attempt);
+    if let Err(e) = attempt::spawn(&folder, &job.command) {
         crate::units::service::advance(cx, id, UnitInput::SpawnFailed, Facts::default())?;
         return Err(io_refusal("start the shim for", &folder, &e));
     }
@@ -231,6 +231,16 @@ pub(crate) fn job(cx: &Context, unit: &Unit, ask: &DispatchAsk) -> Outcome<Job> 
                 .help("jit config set dispatch.command '[\"<program>\"]'"),
         ));
     }
+    if attempt::had_secrets(&command) {
+        let message = format!(
+            "the command line of the last attempt of {} had a secret, which was not kept",
+            unit.id
+        );
+        return Err(Box::new(Refusal::new(Code::Invalid, message).help(format!(
+            "jit worktree dispatch {} --command <the whole command line>",
+            unit.id
+        ))));
+    }
     // Subtracts the usage of earlier attempts.
     let budget = run
         .budget()
@@ -295,7 +305,7 @@ pub(crate) fn job(cx: &Context, unit: &Unit, ask: &DispatchAsk) -> Outcome<Job> 
         cost_before: before,
         meter_before: meter,
         prices: set.prices,
-        agent,
+        agent: agent.clone(),
         worker,
         dir: PathBuf::from(&unit.worktree_path),
         command,
@@ -303,7 +313,7 @@ pub(crate) fn job(cx: &Context, unit: &Unit, ask: &DispatchAsk) -> Outcome<Job> 
         session,
         resume,
         model: run.model.clone(),
-        allowed_tools: run.allowed_tools.clone().unwrap_or_default(),
+        allowed_tools: allowed_tools(cx, &agent, &run),
         permission_mode: run.permission_mode.clone(),
         one_shot: false,
         max_turns: run.max_turns,
@@ -323,6 +333,18 @@ pub(crate) fn job(cx: &Context, unit: &Unit, ask: &DispatchAsk) -> Outcome<Job> 
         },
         asked: ask.run.clone(),
     })
+}
+
+/// Returns what the agent may use without asking. Gemini asks nobody: it gets the rules of `dispatch.allow` at its start.
+/// As for the others, those of the repository's own configuration do not count.
+fn allowed_tools(cx: &Context, agent: &str, run: &Settings) -> Vec<String> {
+    let mut all = run.allowed_tools.clone().unwrap_or_default();
+    if agent == "gemini"
+        && let Ok(config) = Config::load(&Sources::from_process(&cx.place).without_repository())
+    {
+        all.extend(config.dispatch_allow().iter().cloned());
+    }
+    all
 }
 
 /// Returns the session's usage counter as the last attempt reported it. An attempt that was killed reported nothing:

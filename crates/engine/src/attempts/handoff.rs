@@ -661,7 +661,7 @@ fn hand_to_kind(cx: &Context, unit: &Unit, ask: &HandAsk, to: String) -> Outcome
     else {
         return Err(Box::new(Refusal::bug("a handoff in the reply of the log")));
     };
-    crate::attempts::dispatch::begin_attempt(cx, id, job.attempt)?;
+    crate::attempts::dispatch::begin_attempt(cx, id, &job)?;
     handed(cx, &now, to, Some(path), text, Some(*unit))
 }
 

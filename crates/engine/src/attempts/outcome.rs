@@ -105,7 +105,7 @@ pub(crate) fn settle_held(cx: &Context, mut unit: Unit, starting: Starting) -> O
         Attempt::NotStarted => {
             // A shim that was started a moment ago acquires its lock soon.
             if !attempt::spawned_within(&folder, SPAWN_AGAIN) {
-                attempt::spawn(&folder).map_err(io)?;
+                attempt::spawn(&folder, &[]).map_err(io)?;
             }
             return Ok(unit);
         }

@@ -63,12 +63,17 @@ pub(crate) fn asked_before(cx: &Context, unit: &Unit, before: Option<&Job>) -> O
             ..of_plan
         });
     };
+    let mut run = Settings {
+        agent: Some(job.agent.clone()),
+        ..job.asked.clone()
+    };
+    // The job has a command line without its secrets; the plan has all of it.
+    if run.command.as_deref().is_some_and(attempt::had_secrets) {
+        run.command = of_plan.run.command.clone().or(run.command);
+    }
     Ok(DispatchAsk {
         unit: Some(unit.id.to_string()),
-        run: Settings {
-            agent: Some(job.agent.clone()),
-            ..job.asked.clone()
-        },
+        run,
         prompt: job.task.clone(),
         prompt_file: job.task_file.clone().map(ApiPath::from),
         artifacts: job.artifacts.clone(),

@@ -58,12 +58,6 @@ impl Scope {
             || self.0.iter().any(|pattern| pattern.matches(path))
     }
 
-    /// Whether a path below this folder may be written: then the folder may be created.
-    pub(crate) fn reaches_below(&self, folder: &str) -> bool {
-        Pattern::literal(&format!("{folder}/"))
-            .is_ok_and(|below| self.0.iter().any(|pattern| pattern.overlaps(&below)))
-    }
-
     /// The patterns as text for people and agents.
     pub(crate) fn shown(&self) -> String {
         let all: Vec<&str> = self.0.iter().map(Pattern::as_str).collect();

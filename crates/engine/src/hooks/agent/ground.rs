@@ -1,18 +1,24 @@
-//! Finds the owner of a path: this session's own worktree, another checkout of the same repository, git's folder or
-//! jit's state.
+//! Finds the owner of a path: this session's own worktree, another checkout of the same repository, git's folder, jit's
+//! state, or a file that restrains agents.
 //!
 //! What must hold:
 //! - Links, `..` and upper or lower case do not matter. Folders are compared by device and inode. A link counts as
 //!   its target, even if the target does not exist yet.
 //! - Of nested checkouts the innermost counts.
+//! - Files that restrain agents count as such wherever they are: jit's own settings and approvals of the user, the
+//!   settings of agent programs that register hooks, git's hooks and configuration, the `.git` file of a worktree.
 //! - No process is started.
 //!
 //! Limitations: if a folder on the path changes between this check and the agent's write, the write may go elsewhere.
 
+use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
+use jit_agents::hooks::settings;
 use jit_git::{DiscoverError, Place};
+
+use crate::identity::{data_folder, user_folder};
 
 /// The longest path that the system accepts, in bytes.
 const LONGEST: usize = 4096;
@@ -47,6 +53,8 @@ pub enum Whose<'a> {
     Git,
     /// The folder of jit's log.
     State,
+    /// A file that decides what agents may do.
+    Restraint,
     Elsewhere,
 }
 
@@ -70,6 +78,8 @@ pub struct Ground {
     /// The agent id of the session, if known. Calling jit under any other id is an objection.
     pub agent: Option<String>,
     marks: Vec<(Inode, Mark)>,
+    /// Files and folders that decide what agents may do, as physical paths.
+    restraints: Vec<PathBuf>,
 }
 
 impl Ground {
@@ -82,6 +92,7 @@ impl Ground {
             home,
             agent: None,
             marks: Vec::new(),
+            restraints: Vec::new(),
             own,
         };
         let own = ground.own.clone();
@@ -112,6 +123,32 @@ impl Ground {
         Ok(ground)
     }
 
+    /// Adds the files that restrain agents, as these variables of the environment place them.
+    pub fn restrain(&mut self, place: &Place, var: impl Fn(&str) -> Option<OsString>) {
+        let mut all = settings::restraining(&self.own, &var);
+        all.extend(user_folder(&var));
+        all.extend(data_folder(&var));
+        if let Some(common) = &place.common_dir {
+            all.extend(["config", "hooks"].map(|name| common.join(name)));
+        }
+        if let Some(own) = place
+            .git_dir
+            .as_ref()
+            .filter(|own| place.common_dir.as_ref() != Some(own))
+        {
+            all.push(self.own.join(".git"));
+            all.extend(["commondir", "gitdir", "config.worktree"].map(|name| own.join(name)));
+        }
+        let root = Path::new("/");
+        self.restraints = all.iter().filter_map(|path| self.physical(path, root)).collect();
+    }
+
+    /// Returns whether the path is a file that restrains agents, under this or another name.
+    fn restrains(&self, path: &Path) -> bool {
+        let same = |one: &PathBuf| inode(one).is_some_and(|known| inode(path) == Some(known));
+        self.restraints.iter().any(|one| path.starts_with(one)) || self.restraints.iter().any(same)
+    }
+
     fn mark(&mut self, folder: &Path, mark: Mark) {
         if let Some(inode) = inode(folder) {
             self.marks.push((inode, mark));
@@ -130,6 +167,9 @@ impl Ground {
 
     /// Returns the owner of a physical path.
     pub fn whose(&self, path: &Path) -> Whose<'_> {
+        if self.restrains(path) {
+            return Whose::Restraint;
+        }
         for folder in path.ancestors() {
             let Some(inode) = inode(folder) else { continue };
             // Git's folder may be marked twice if JIT_DIR points at it. The later mark is the narrower one.
@@ -262,6 +302,53 @@ pub(super) mod tests {
         let long = "x/".repeat(3000);
         assert_eq!(ground.physical(Path::new(&long), &own), None);
         assert_eq!(ground.physical(Path::new("a\0b"), &own), None);
+    }
+
+    #[test]
+    fn l5_files_that_restrain_agents_are_known_under_any_name() {
+        let (folder, mut ground) = land();
+        let root = fs::canonicalize(folder.path()).expect("a folder");
+        let own = ground.own.clone();
+        let home = root.join("home");
+        fs::create_dir_all(home.join(".config/jit")).expect("a folder");
+        fs::write(home.join(".config/jit/config.toml"), "").expect("a file");
+        fs::create_dir_all(own.join(".claude")).expect("a folder");
+        symlink(home.join(".config"), own.join("settings")).expect("a link");
+        fs::hard_link(own.join(".git"), own.join("twin")).expect("a link");
+        let place = Place::discover(&own, &GitEnv::default()).expect("a place");
+        ground.restrain(&place, |name| (name == "HOME").then(|| home.clone().into()));
+        let whose = |given: &str| {
+            let given = given.replace('@', &root.to_string_lossy());
+            let path = ground.physical(Path::new(&given), &own).expect("a path");
+            format!("{:?}", ground.whose(&path))
+        };
+        for given in [
+            ".git",
+            "twin",
+            "./.claude/../.claude/settings.json",
+            ".claude/settings.local.json",
+            ".codex/hooks.json",
+            ".codex/config.toml",
+            ".gemini/settings.json",
+            "settings/jit/config.toml",
+            "@/home/.config/jit/new.toml",
+            "@/home/.local/share/jit/trust.jsonl",
+            "@/home/.claude/settings.json",
+            "@/home/.codex/config.toml",
+            "@/main/.git/hooks/pre-commit",
+            "@/main/.git/config",
+        ] {
+            assert_eq!(whose(given), "Restraint", "{given}");
+        }
+        for (given, expected) in [
+            (".claude/commands/x.md", "Own"),
+            (".gitignore", "Own"),
+            ("sub/.git", "Own"),
+            ("@/home/.claude/CLAUDE.md", "Elsewhere"),
+            ("@/home/.config/other/config.toml", "Elsewhere"),
+        ] {
+            assert_eq!(whose(given), expected, "{given}");
+        }
     }
 
     #[test]

@@ -11,53 +11,101 @@
 //!
 //! The current folder of the agent's shell does not matter.
 
-use crate::api::file_locks::FileLockReply;
-use crate::api::file_locks::LockChecks;
-use crate::api::issues::IssueReply;
-use crate::api::issues::Issues;
-use crate::api::sessions::SessionReply;
-use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use jit_agents::hooks::decision::{HookDecision as Verdict, Objection, RuleMode as Mode};
-use jit_agents::hooks::input::{self, Act, BadInput, ToolCall};
+use jit_agents::hooks::input::{self, BadInput, ToolCall};
 use jit_agents::hooks::{HookEvent as Event, Program, answer};
 use jit_core::log::state;
 use jit_core::model::ids::AgentId;
 use jit_core::model::lease::Lease;
-use jit_core::model::policy::Enforce;
-use jit_core::model::refusal::{Code, Details, Refusal};
+use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::session::SessionStatus;
 use jit_core::model::time::Wall;
 use jit_git::{GitEnv, Place};
 use jit_os::clock;
 use jit_store::Outcome;
 
-use super::ground::{Ground, Whose};
-use super::guard::{self, Rules};
 use crate::api::Options;
 use crate::api::Reply;
-use crate::api::file_locks::LockPaths;
-use crate::api::sessions::{BindTo, StartSession};
-use crate::config::{Config, Origin, Sources};
+use crate::api::issues::{IssueReply, Issues};
+use crate::api::sessions::{BindTo, SessionReply, StartSession};
 use crate::context::{Context, Surroundings};
 use crate::heartbeats::{FileHeartbeats, Heartbeats as _};
 use crate::identity::Source;
 use crate::identity::process_binding as sessions;
 use crate::landing::notes;
-use crate::units::scope::Scope;
 use crate::worktree_identity::identity::Need;
 
 /// The longest wait for the store's lock: the agent is blocked meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The time after which the agent gets an answer, whatever jit still does. Agent programs wait longer for their hooks
+/// (`jit_agents::hooks::settings`), and go on without an answer.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// The stack of the thread that judges: as large as that of a program.
+const STACK: usize = 8 << 20;
 /// The number of ready issues that are listed at the start.
 const NAMED: usize = 3;
 
 /// Returns the text to print; empty if there is nothing to report. Never fails: an error becomes part of the answer.
 pub fn run(options: &Options, program: Program, event: Event, stdin: impl Read) -> String {
-    let call = input::slurp(stdin).and_then(|bytes| input::parse(program, event, &bytes));
+    let input = input::slurp(stdin);
+    let options = options.clone();
+    within_deadline(program, event, DEADLINE, move |tell| {
+        let call = input.and_then(|bytes| input::parse(program, event, &bytes));
+        answered(&options, program, event, call, tell)
+    })
+}
+
+/// Runs `work` on a thread of its own, and answers for it if it does not end in time or fails. `work` tells the mode of
+/// objections as soon as it knows it.
+fn within_deadline(
+    program: Program,
+    event: Event,
+    deadline: Duration,
+    work: impl FnOnce(&dyn Fn(Mode)) -> String + Send + 'static,
+) -> String {
+    let known = Arc::new(Mutex::new(Mode::Deny));
+    let (send, receive) = mpsc::channel();
+    let told = Arc::clone(&known);
+    let started = std::thread::Builder::new().stack_size(STACK).spawn(move || {
+        let tell = |mode| {
+            if let Ok(mut known) = told.lock() {
+                *known = mode;
+            }
+        };
+        // Nobody listens after the deadline.
+        let _ = send.send(work(&tell));
+    });
+    let answer = started.ok().and_then(|_| receive.recv_timeout(deadline).ok());
+    answer.unwrap_or_else(|| {
+        let mode = known.lock().map_or(Mode::Deny, |mode| *mode);
+        without_answer(program, event, mode)
+    })
+}
+
+/// Returns the answer for a step that was not judged.
+fn without_answer(program: Program, event: Event, mode: Mode) -> String {
+    if event != Event::BeforeTool {
+        return String::new();
+    }
+    let mut verdict = Verdict::default();
+    let what = format!("jit could not judge this step within {} s.", DEADLINE.as_secs());
+    let instead = "Try it once more, in smaller steps; `jit doctor` may say what is wrong.";
+    verdict.add(mode, Objection::new(what, instead));
+    answer::before_tool(program, &verdict)
+}
+
+fn answered(
+    options: &Options,
+    program: Program,
+    event: Event,
+    call: Result<ToolCall, BadInput>,
+    tell: &dyn Fn(Mode),
+) -> String {
     let start = start(program, event, call.as_ref().ok());
     let Ok(place) = Place::discover(&start, &GitEnv::from_process()) else {
         return String::new();
@@ -70,7 +118,7 @@ pub fn run(options: &Options, program: Program, event: Event, stdin: impl Read) 
     match event {
         Event::BeforeTool => {
             let mut verdict = Verdict::default();
-            hook.before_tool(call, &mut verdict);
+            hook.before_tool(call, &mut verdict, tell);
             answer::before_tool(program, &verdict)
         }
         // The other events only inform. An agent is not blocked because they fail.
@@ -97,62 +145,9 @@ pub fn judge(options: &Options, program: Program, start: &Path, call: Result<Too
     };
     if uses_jit(&place) {
         let session = call.as_ref().ok().and_then(|call| call.session.clone());
-        Hook::new(options, program, session, start.to_owned()).before_tool(call, &mut verdict);
+        Hook::new(options, program, session, start.to_owned()).before_tool(call, &mut verdict, &|_| ());
     }
     verdict
-}
-
-/// Returns whether this is a linked worktree, as units have it.
-fn is_linked(place: &Place) -> bool {
-    place.git_dir.is_some() && place.git_dir != place.common_dir
-}
-
-/// Objects to writes outside the agent's scope in this repository (G15). A command that may change any file is judged
-/// by its result, after the agent has ended.
-fn within(
-    ground: &Ground,
-    scope: &Scope,
-    files: &[PathBuf],
-    runs: bool,
-    whole_tree: Option<&str>,
-    verdict: &mut Verdict,
-) {
-    let own = std::fs::canonicalize(&ground.own).unwrap_or_else(|_| ground.own.clone());
-    for path in files {
-        let allowed = match ground.whose(path) {
-            Whose::Elsewhere => true,
-            Whose::Other(_) | Whose::Git | Whose::State => false,
-            Whose::Own => match path.strip_prefix(&own) {
-                // Parts of git's folder that belong to this worktree.
-                Err(_) => true,
-                Ok(below) => {
-                    let below = below.to_string_lossy();
-                    // The agent may create a folder that leads to a path it may write.
-                    let on_the_way = runs && !path.is_file() && scope.reaches_below(&below);
-                    scope.allows(&below) || on_the_way
-                }
-            },
-        };
-        if !allowed {
-            let what = format!(
-                "{} is not yours to change: you may write only {}.",
-                path.display(),
-                scope.shown()
-            );
-            let instead = "Do without it, and say in your last message what should be changed there.";
-            verdict.add(Mode::Deny, Objection::new(what, instead));
-        }
-    }
-    if let Some(text) = whole_tree {
-        let text: String = text.chars().take(60).collect();
-        let what = format!(
-            "{text:?} may change any file, and you may write only {}.",
-            scope.shown()
-        );
-        let instead =
-            "Look at `git status` afterwards: what differs elsewhere when you end is sent back to you.";
-        verdict.add(Mode::Warn, Objection::new(what, instead));
-    }
 }
 
 fn uses_jit(place: &Place) -> bool {
@@ -188,30 +183,12 @@ fn start(program: Program, event: Event, call: Option<&ToolCall>) -> PathBuf {
     }
 }
 
-struct Hook {
-    options: Options,
+pub(super) struct Hook {
+    pub(super) options: Options,
     program: Program,
     /// The program's own id of its session.
     session: Option<String>,
-    start: PathBuf,
-}
-
-/// Returns the strongest mode that the settings allow.
-fn ceiling(config: &Config) -> Mode {
-    match config.policy().enforce {
-        Enforce::Off => Mode::Off,
-        Enforce::Warn => Mode::Warn,
-        Enforce::Strict | Enforce::StrictExplicit => Mode::Deny,
-    }
-}
-
-fn rules(config: &Config) -> Rules {
-    let most = ceiling(config);
-    Rules {
-        outside_worktree: most.min(config.outside_worktree()),
-        stash: most.min(config.stash()),
-        destructive_git: most.min(config.destructive_git()),
-    }
+    pub(super) start: PathBuf,
 }
 
 impl Hook {
@@ -228,7 +205,7 @@ impl Hook {
         }
     }
 
-    fn surroundings(&self) -> Outcome<Surroundings> {
+    pub(super) fn surroundings(&self) -> Outcome<Surroundings> {
         let mut found = Surroundings::find(&self.options)?;
         if matches!(found.whoami.source, Source::AgentFile(_) | Source::OsUser) {
             found.whoami.agent_id = self.own_name();
@@ -253,169 +230,8 @@ impl Hook {
         }
     }
 
-    fn cx(&self, need: Need) -> Outcome<Context> {
+    pub(super) fn cx(&self, need: Need) -> Outcome<Context> {
         crate::opening::within(self.surroundings()?, &self.options, need)
-    }
-
-    fn before_tool(&self, call: Result<ToolCall, BadInput>, verdict: &mut Verdict) {
-        let found = match self.surroundings() {
-            Ok(found) => found,
-            Err(refusal) if refusal.code == Code::Config => {
-                return self.without_settings(&refusal, call, verdict);
-            }
-            Err(refusal) => return verdict.add(Mode::Deny, objection(&refusal)),
-        };
-        let most = ceiling(&found.config);
-        // The process that started the agent set the unit's scope. No setting of the repository lifts it.
-        let may_be_scoped = is_linked(&found.place);
-        if most == Mode::Off && !may_be_scoped {
-            return;
-        }
-        let call = match call {
-            Ok(call) => call,
-            Err(bad) => {
-                let what = format!("This step cannot be judged: {bad}.");
-                return verdict.add(most, Objection::new(what, "Try it in another way."));
-            }
-        };
-        if call.act == Act::Harmless {
-            return;
-        }
-        let rules = rules(&found.config);
-        let home = std::env::var_os("HOME").map(PathBuf::from);
-        let mut ground = match Ground::survey(&found.place, home) {
-            Ok(ground) => ground,
-            Err(error) => {
-                let what = format!("The worktrees of this repository cannot be read: {error}.");
-                return verdict.add(most, Objection::new(what, "See `jit doctor`."));
-            }
-        };
-        ground.agent = Some(found.whoami.agent_id.to_string());
-        let cwd = call.cwd.clone().unwrap_or_else(|| self.start.clone());
-        let mut cx = None;
-        let mut whole_tree = None;
-        let files = match &call.act {
-            Act::Harmless => return,
-            Act::Unknown => {
-                let tool: String = call.tool.chars().take(60).collect();
-                let what = format!("jit does not know what the tool {tool:?} writes.");
-                let instead = "Use a tool it knows, or let the hook's matcher leave this one out.";
-                return verdict.add(most, Objection::new(what, instead));
-            }
-            Act::Write(paths) => {
-                let judge = |path: &PathBuf| guard::write(&ground, &rules, path, &cwd, verdict);
-                paths.iter().filter_map(judge).collect()
-            }
-            Act::Run(text) => {
-                if most != Mode::Off && text.contains("git") {
-                    match crate::opening::within(found, &self.options, Need::Write).and_then(|cx| {
-                        ground.held = held(&cx)?;
-                        Ok(cx)
-                    }) {
-                        Ok(opened) => cx = Some(opened),
-                        Err(refusal) => return verdict.add(most, objection(&refusal)),
-                    }
-                }
-                let seen = guard::judge(&ground, &rules, text, &cwd, verdict);
-                whole_tree = seen.whole_tree;
-                seen.writes
-            }
-        };
-        if may_be_scoped && (!files.is_empty() || whole_tree.is_some()) {
-            let opened = match cx.take() {
-                Some(opened) => Ok(opened),
-                None => self.cx(Need::Write),
-            };
-            let scope = opened.and_then(|opened| {
-                let scope = crate::units::scope::scope_here(&opened)?;
-                cx = Some(opened);
-                Ok(scope)
-            });
-            match scope {
-                Ok(None) => {}
-                Ok(Some(scope)) => {
-                    let runs = matches!(call.act, Act::Run(_));
-                    within(&ground, &scope, &files, runs, whole_tree.as_deref(), verdict);
-                }
-                Err(refusal) => return verdict.add(most, objection(&refusal)),
-            }
-        }
-        if most == Mode::Off {
-            return;
-        }
-        // Files outside of every checkout belong to no agent here.
-        let ours = |path: &PathBuf| matches!(ground.whose(path), Whose::Own | Whose::Other(_));
-        let files: Vec<OsString> = files
-            .into_iter()
-            .filter(ours)
-            .map(PathBuf::into_os_string)
-            .collect();
-        if verdict.is_denied() || (files.is_empty() && whole_tree.is_none()) {
-            return;
-        }
-        let cx = match cx {
-            Some(cx) => Ok(cx),
-            None => self.cx(Need::Write),
-        };
-        let decided = cx.and_then(|cx| {
-            if let Some(by) = whole_tree {
-                nobody_elses(&cx, &ground.own, &by)?;
-            }
-            match files.is_empty() {
-                true => Ok(()),
-                false => take(&cx, files),
-            }
-        });
-        if let Err(refusal) = decided {
-            verdict.add(most, objection(&refusal));
-        }
-    }
-
-    /// Judges a call while the settings cannot be read. An edit that may repair the settings file passes. All other
-    /// steps are refused, because lenient settings cannot be proven. An environment variable is the exception: it
-    /// counts whatever the files say.
-    fn without_settings(&self, refusal: &Refusal, call: Result<ToolCall, BadInput>, verdict: &mut Verdict) {
-        let Ok(place) = Place::discover(&self.start, &GitEnv::from_process()) else {
-            return verdict.add(Mode::Deny, objection(refusal));
-        };
-        let (config, _) = Config::load_despite(&Sources::from_process(&place));
-        let said_so = matches!(config.origin("worktree.enforce_leases"), Ok(Origin::Env { .. }));
-        let most = match said_so {
-            true => ceiling(&config),
-            false => Mode::Deny,
-        };
-        let what = format!("{}.", refusal.message);
-        let mending = place.local_jit.as_deref().map(|local| local.join("config.toml"));
-        let shown = mending
-            .as_deref()
-            .unwrap_or(Path::new("it"))
-            .display()
-            .to_string();
-        match call {
-            Ok(call) if call.act == Act::Harmless => {}
-            Ok(ToolCall {
-                act: Act::Write(paths),
-                cwd,
-                ..
-            }) if !paths.is_empty()
-                && mending.is_some_and(|file| {
-                    paths
-                        .iter()
-                        .all(|path| is_same(&cwd.as_deref().unwrap_or(&self.start).join(path), &file))
-                }) =>
-            {
-                let instead =
-                    "This edit may mend it, and passes without a lock; `jit doctor` tells whether it did.";
-                verdict.add(most.min(Mode::Warn), Objection::new(what, instead));
-            }
-            _ => {
-                let instead = format!(
-                    "Until that can be read nobody knows what is allowed here, so this step is refused. Mend {shown} first: \
-                     an edit of that file passes."
-                );
-                verdict.add(most, Objection::new(what, instead));
-            }
-        }
     }
 
     /// Returns the report about conflicts that appeared while the agent worked (H8).
@@ -544,13 +360,7 @@ impl Hook {
     }
 }
 
-/// Returns whether a path leads to exactly this file, which must be a regular file and not a link.
-fn is_same(path: &Path, file: &Path) -> bool {
-    let plain = file.symlink_metadata().is_ok_and(|meta| meta.is_file());
-    plain && matches!((path.canonicalize(), file.canonicalize()), (Ok(a), Ok(b)) if a == b)
-}
-
-fn unreadable(e: jit_core::log::table::Unreadable) -> Box<Refusal> {
+pub(super) fn unreadable(e: jit_core::log::table::Unreadable) -> Box<Refusal> {
     Box::new(Refusal::new(Code::Io, e.to_string()))
 }
 
@@ -564,85 +374,39 @@ fn claims(cx: &Context) -> Outcome<Vec<Lease>> {
     Ok(own)
 }
 
-/// Returns the branches in which other agents hold a lease.
-fn held(cx: &Context) -> Outcome<Vec<(String, String)>> {
-    let view = crate::write_path::view(cx)?;
-    let all = state::claims(&*view.table).map_err(unreadable)?;
-    let others = all
-        .into_iter()
-        .filter(|lease| !lease.expired(&view.now) && lease.agent_id != cx.actor.agent_id);
-    Ok(others
-        .filter_map(|lease| Some((lease.branch.clone()?, lease.agent_id.to_string())))
-        .filter(|(branch, _)| Some(branch.as_str()) != cx.branch.as_deref())
-        .collect())
-}
-
-/// Refuses a write of the whole worktree while another agent holds a lock in it. Acquires no lock itself.
-fn nobody_elses(cx: &Context, root: &Path, by: &str) -> Outcome<()> {
-    let paths = LockPaths {
-        paths: vec![root.to_owned().into()],
-        literal: true,
-        ..LockPaths::default()
-    };
-    let Reply::FileLocks(FileLockReply::Checks(LockChecks { paths: checks })) =
-        crate::file_locks::service::check_locks(cx, &paths)?.reply
-    else {
-        return Ok(());
-    };
-    // A global lock that was acquired in another worktree concerns its own files, not every file of this tree.
-    let mut others = checks.iter().flat_map(|check| &check.locks);
-    let Some(lock) = others.find(|lock| lock.worktree_id == cx.actor.worktree_id) else {
-        return Ok(());
-    };
-    let message = format!(
-        "{:?} may write any file of this worktree, and {} has locked {} in it",
-        short(by),
-        lock.agent_id,
-        lock.file_path
-    );
-    Err(Box::new(Refusal::new(Code::Held, message).help("jit lock list")))
-}
-
-/// Locks these files. If this agent has locked them already, nothing is written.
-fn take(cx: &Context, files: Vec<OsString>) -> Outcome<()> {
-    let paths = LockPaths {
-        paths: files.into_iter().map(Into::into).collect(),
-        literal: true,
-        ..LockPaths::default()
-    };
-    if let Reply::FileLocks(FileLockReply::Checks(LockChecks { paths: checks })) =
-        crate::file_locks::service::check_locks(cx, &paths)?.reply
-        && checks.iter().all(|check| check.mine && check.locks.is_empty())
-    {
-        return Ok(());
-    }
-    crate::file_locks::service::lock_files(cx, &paths, None).map(drop)
-}
-
-/// Turns a refusal into an objection: holder, deadline, and the next step.
-fn objection(refusal: &Refusal) -> Objection {
-    let mut what = refusal.message.clone();
-    let mut instead = match refusal.help.first() {
-        Some(help) => format!("Try: {help}"),
-        None => "Tell the user.".to_owned(),
-    };
-    if let Details::Locks(locks) = &refusal.details
-        && let Some(first) = locks.first()
-    {
-        what.push_str(&format!(", until {}", first.expires_at));
-        let path = first
-            .resource
-            .file()
-            .map_or_else(|| "<path>".to_owned(), |file| file.path());
-        instead = format!(
-            "Work on something else meanwhile, or wait for it: jit lock acquire {} --wait 5m",
-            jit_os::shell::shell_word(&path)
-        );
-    }
-    Objection::new(format!("{what}."), instead)
-}
-
 /// Returns a title as one line of limited length: other people write titles.
-fn short(title: &str) -> String {
+pub(super) fn short(title: &str) -> String {
     title.chars().filter(|c| !c.is_control()).take(80).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn l5_a_step_that_is_not_judged_in_time_or_fails_is_answered_for() {
+        let (hold, held) = mpsc::channel::<()>();
+        let late = within_deadline(Program::Claude, Event::BeforeTool, Duration::ZERO, move |_| {
+            let _ = held.recv();
+            String::new()
+        });
+        assert!(
+            late.contains("\"deny\"") && late.contains("could not judge"),
+            "{late}"
+        );
+        drop(hold);
+        let long = Duration::from_secs(600);
+        let failed = within_deadline(Program::Gemini, Event::BeforeTool, long, |tell| {
+            tell(Mode::Warn);
+            panic!("a bug");
+        });
+        assert!(
+            failed.contains("could not judge") && !failed.contains("deny"),
+            "{failed}"
+        );
+        let fine = within_deadline(Program::Claude, Event::Stop, long, |_| "fine".to_owned());
+        assert_eq!(fine, "fine");
+        assert_eq!(without_answer(Program::Claude, Event::BeforeTool, Mode::Off), "");
+        assert_eq!(without_answer(Program::Claude, Event::Stop, Mode::Deny), "");
+    }
 }

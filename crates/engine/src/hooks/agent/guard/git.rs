@@ -1,13 +1,9 @@
-//! Git commands: the damage they do to other agents' work, and the files they write.
-//!
-//! A command that names the files it writes counts as a write of those files. A command that changes the worktree as
-//! a whole (it checks out another commit, applies a patch) counts as a write of all of it.
+//! Git commands: reads their options, and the rules that are about one command each.
 
 use jit_agents::hooks::decision::Objection;
 use jit_agents::hooks::shell::Word;
 
-use super::super::ground::Whose;
-use super::{Cwd, Judge, Scope, foreign, joined};
+use super::{Cwd, Judge, Scope, Whose, foreign, joined, options};
 
 const GIT_READS: &[&str] = &[
     "status",
@@ -48,37 +44,14 @@ const GIT_READS: &[&str] = &[
     "fsck",
 ];
 
-/// The files that a command writes in the worktree.
-enum Written {
-    Nothing,
-    Paths(Vec<Word>),
-    Tree,
-}
-
-impl Written {
-    /// Returns these files, or the whole tree if no file is named.
-    fn of(paths: Vec<Word>) -> Self {
-        match paths.is_empty() {
-            true => Self::Tree,
-            false => Self::Paths(paths),
-        }
-    }
-}
-
-/// Returns whether this is `core.hooksPath`, alone or with a value.
-fn is_hooks_path(setting: &str) -> bool {
-    let name = setting.split('=').next().unwrap_or_default();
-    name.eq_ignore_ascii_case("core.hookspath")
-}
-
 /// One git command with its arguments.
-struct GitCall<'a> {
-    name: &'a str,
-    args: &'a [Word],
+pub(super) struct GitCall<'a> {
+    pub name: &'a str,
+    pub args: &'a [Word],
 }
 
 impl GitCall<'_> {
-    fn has(&self, flags: &[&str]) -> bool {
+    pub fn has(&self, flags: &[&str]) -> bool {
         let bundled = |text: &str, letter: &str| {
             text.starts_with('-')
                 && !text.starts_with("--")
@@ -93,7 +66,7 @@ impl GitCall<'_> {
         })
     }
 
-    fn operands(&self) -> Vec<&Word> {
+    pub fn operands(&self) -> Vec<&Word> {
         self.args
             .iter()
             .filter(|word| !word.text.starts_with('-'))
@@ -101,27 +74,54 @@ impl GitCall<'_> {
     }
 
     /// Returns the values of these options: `-o F`, `-oF`, `--output F`, `--output=F`.
-    fn values(&self, flags: &[&str]) -> Vec<Word> {
-        super::writes::values(self.args, flags)
+    pub fn values(&self, flags: &[&str]) -> Vec<Word> {
+        options::values(self.args, flags)
     }
 
     /// Returns the words that are neither options nor values of these options.
-    fn free(&self, valued: &[&str]) -> Vec<Word> {
-        super::writes::free(self.args, valued)
+    pub fn free(&self, valued: &[&str]) -> Vec<Word> {
+        options::free(self.args, valued)
     }
 
     /// Returns the word after an option.
-    fn value_of(&self, flags: &[&str]) -> Option<&Word> {
+    pub fn value_of(&self, flags: &[&str]) -> Option<&Word> {
         let at = self
             .args
             .iter()
             .position(|word| flags.contains(&word.text.as_str()))?;
         self.args.get(at + 1)
     }
+
+    /// Returns the text of the first argument.
+    pub fn first(&self) -> &str {
+        self.args.first().map_or("", |word| word.text.as_str())
+    }
+
+    fn reads_only(&self) -> bool {
+        let first = self.first();
+        match self.name {
+            "stash" => matches!(first, "list" | "show"),
+            "worktree" => first == "list",
+            "remote" => matches!(first, "" | "-v" | "show" | "get-url"),
+            "reflog" => matches!(first, "" | "show" | "exists"),
+            "config" => {
+                self.has(&["--get", "--get-all", "--list", "-l", "--get-regexp"])
+                    || matches!(first, "get" | "list")
+            }
+            "branch" | "tag" => self.args.iter().all(|word| {
+                matches!(
+                    word.text.as_str(),
+                    "-a" | "-r" | "-v" | "-vv" | "-l" | "--list" | "--show-current" | "--all"
+                )
+            }),
+            name => GIT_READS.contains(&name),
+        }
+    }
 }
 
 impl Judge<'_> {
-    pub(super) fn git(&mut self, args: &[Word], mut at: Cwd, scope: &Scope, whole: &str, depth: usize) {
+    pub(super) fn git(&mut self, args: &[Word], scope: &Scope, depth: usize) {
+        let mut at = scope.cwd.clone();
         let mut rest = args;
         // Options of git itself, before the name of the command.
         let call = loop {
@@ -132,9 +132,6 @@ impl Judge<'_> {
                 Some((option, value)) if option.starts_with("--") => (option, Some(value)),
                 _ => (first.text.as_str(), None),
             };
-            if !first.known && !first.text.starts_with('-') {
-                return self.opaque(whole);
-            }
             match option {
                 "-C" | "--git-dir" | "--work-tree" => {
                     let (value, known, next) = match (value, behind.split_first()) {
@@ -142,26 +139,12 @@ impl Judge<'_> {
                         (None, Some((word, behind))) => (word.text.as_str(), word.known, behind),
                         (None, None) => return,
                     };
-                    at = match known {
-                        true => self.below(&at, value),
-                        false => match self.mentioned(value) {
-                            Some(_) => return self.opaque(whole),
-                            None => None,
-                        },
-                    };
+                    at = known.then(|| self.below(&at, value)).flatten();
                     rest = next;
                 }
                 "-c" | "--config-env" => {
-                    let setting = behind.first().map_or("", |word| word.text.as_str());
-                    if setting.starts_with("alias.")
-                        || behind
-                            .first()
-                            .is_some_and(|word| !word.known && setting.starts_with('$'))
-                    {
-                        return self.opaque(whole);
-                    }
-                    if is_hooks_path(setting) {
-                        self.hooks_path();
+                    if let Some(setting) = behind.first() {
+                        self.setting(setting, args);
                     }
                     rest = behind.get(1..).unwrap_or_default();
                 }
@@ -169,32 +152,48 @@ impl Judge<'_> {
                     rest = behind.get(1..).unwrap_or_default();
                 }
                 _ if option.starts_with('-') => rest = behind,
-                _ => {
-                    break GitCall {
-                        name: &first.text,
-                        args: behind,
-                    };
-                }
+                _ if !first.known => return self.hidden(args),
+                name => break GitCall { name, args: behind },
             }
         };
         self.stash(&call);
-        self.destructive(&call, &at);
-        if !reads_only(&call)
+        self.branches(&call, &at);
+        self.config(&call);
+        if !call.reads_only()
             && let Some(path) = &at
-            && let Some(objection) = foreign(self.ground, path)
+            && let Some((mode, objection)) = foreign(self.ground, self.rules, path)
         {
             let what = format!("git {} would run there: {}", call.name, objection.what);
-            self.verdict.add(
-                self.rules.outside_worktree,
-                Objection::new(what, objection.instead),
-            );
+            self.verdict.add(mode, Objection::new(what, objection.instead));
         }
         let inner = Scope {
             cwd: at.clone(),
             ..scope.clone()
         };
         self.runs(&call, &inner, depth);
-        self.tree(&call, &at);
+        self.files(&call, &at);
+    }
+
+    /// Objects to a git command whose name is not literal.
+    fn hidden(&mut self, args: &[Word]) {
+        let text: String = joined(args).chars().take(60).collect();
+        self.verdict.add(
+            self.rules.destructive_git,
+            Objection::new(
+                format!("jit cannot see which git command `git {text}` is."),
+                "Write the command out, without variables.",
+            ),
+        );
+    }
+
+    /// Judges the value of `git -c`.
+    fn setting(&mut self, setting: &Word, args: &[Word]) {
+        if setting.text.starts_with("alias.") || (!setting.known && setting.text.starts_with('$')) {
+            self.opaque(&format!("git {}", joined(args)));
+        }
+        if is_hooks_path(&setting.text) {
+            self.hooks_path();
+        }
     }
 
     /// Judges the commands that git is asked to run.
@@ -210,14 +209,7 @@ impl Judge<'_> {
                 words.get(options..).unwrap_or_default().to_vec()
             })),
             "bisect" => lines.extend(behind("run").map(<[Word]>::to_vec)),
-            "rebase" => {
-                for (at, word) in call.args.iter().enumerate() {
-                    match word.text.as_str() {
-                        "-x" | "--exec" => lines.extend(call.args.get(at + 1).map(|word| vec![word.clone()])),
-                        text => lines.extend(text.strip_prefix("--exec=").map(|text| vec![word.part(text)])),
-                    }
-                }
-            }
+            "rebase" => lines.extend(call.values(&["-x", "--exec"]).into_iter().map(|word| vec![word])),
             _ => {}
         }
         for words in lines {
@@ -226,136 +218,6 @@ impl Judge<'_> {
                 false => self.opaque(&joined(&words)),
             }
         }
-    }
-
-    /// Records the files that git writes in the worktree.
-    fn tree(&mut self, call: &GitCall<'_>, at: &Cwd) {
-        let outputs = match call.name {
-            "archive" => call.values(&["-o", "--output"]),
-            "format-patch" => call.values(&["-o", "--output-directory"]),
-            _ => call.values(&["--output"]),
-        };
-        for word in &outputs {
-            self.operand(word, at);
-        }
-        let paths = match call.name {
-            "checkout" => self.checkout(call, at),
-            "switch" => {
-                let valued = ["-c", "-C", "--create", "--force-create", "--orphan", "--conflict"];
-                let begins = call.has(&["-c", "-C", "--create", "--force-create"]);
-                match begins && call.free(&valued).is_empty() {
-                    true => Written::Nothing,
-                    false => Written::Tree,
-                }
-            }
-            "restore" => {
-                let index_only = call.has(&["-S", "--staged"]) && !call.has(&["-W", "--worktree"]);
-                match index_only {
-                    true => Written::Nothing,
-                    false => Written::of(call.free(&["-s", "--source", "--conflict"])),
-                }
-            }
-            "rm" | "mv" if call.has(&["--cached", "-n", "--dry-run"]) => Written::Nothing,
-            "rm" | "mv" => Written::of(call.free(&[])),
-            "clean" if call.has(&["-n", "--dry-run"]) => Written::Nothing,
-            "clean" => Written::of(call.free(&["-e", "--exclude"])),
-            "reset" if call.has(&["--hard", "--merge", "--keep"]) => Written::Tree,
-            "apply" if call.has(&["--apply", "--index", "-3", "--3way"]) => Written::Tree,
-            "apply" if call.has(&["--check", "--stat", "--numstat", "--summary", "--cached"]) => {
-                Written::Nothing
-            }
-            "read-tree" if call.has(&["-u", "--reset"]) => Written::Tree,
-            "bisect"
-                if call
-                    .args
-                    .first()
-                    .is_none_or(|word| matches!(word.text.as_str(), "log" | "view" | "terms")) =>
-            {
-                Written::Nothing
-            }
-            "submodule"
-                if call
-                    .args
-                    .iter()
-                    .all(|word| word.text != "update" && word.text != "add") =>
-            {
-                Written::Nothing
-            }
-            "sparse-checkout" if call.args.first().is_some_and(|word| word.text == "list") => {
-                Written::Nothing
-            }
-            "apply" | "am" | "merge" | "rebase" | "pull" | "cherry-pick" | "revert" | "checkout-index"
-            | "bisect" | "submodule" | "sparse-checkout" => Written::Tree,
-            _ => Written::Nothing,
-        };
-        match paths {
-            Written::Nothing => {}
-            Written::Paths(words) => {
-                for word in words {
-                    self.pathspec(&word, at);
-                }
-            }
-            Written::Tree => {
-                // No agent here holds a lock in another repository.
-                let here = at
-                    .as_ref()
-                    .is_none_or(|path| self.ground.whose(path) == Whose::Own);
-                if here {
-                    self.whole_tree(&format!("git {} {}", call.name, joined(call.args)));
-                }
-            }
-        }
-    }
-
-    fn pathspec(&mut self, word: &Word, at: &Cwd) {
-        match word.text.strip_prefix(":/") {
-            // The path starts at the root of the worktree, wherever the command runs.
-            Some("") => self.whole_tree(&word.text),
-            Some(below) => self.operand(&word.part(below), &Some(self.ground.own.clone())),
-            // `:(glob)`, `:!not`
-            None if word.text.starts_with(':') => self.whole_tree(&word.text),
-            None => self.operand(word, at),
-        }
-    }
-
-    /// Tells a branch, a commit and files apart as git does: by the files that exist.
-    fn checkout(&self, call: &GitCall<'_>, at: &Cwd) -> Written {
-        if let Some(dashes) = call.args.iter().position(|word| word.text == "--") {
-            let paths = call.args.get(dashes + 1..).unwrap_or_default();
-            if !paths.is_empty() {
-                return Written::Paths(paths.to_vec());
-            }
-        }
-        if call.has(&["-p", "--patch", "--pathspec-from-file"]) {
-            return Written::Tree;
-        }
-        let names = ["-b", "-B", "--orphan", "--conflict"];
-        let free = call.free(&names);
-        let is_file = |word: &Word| {
-            word.known
-                && self
-                    .below(at, &word.text)
-                    .is_some_and(|path| path.symlink_metadata().is_ok())
-        };
-        match free.as_slice() {
-            // A new branch at the current commit.
-            [] => Written::Nothing,
-            [first, ..] if is_file(first) => Written::Paths(free),
-            [_] => Written::Tree,
-            // A commit, and files of it.
-            [_, rest @ ..] if !call.has(&["-b", "-B"]) => Written::Paths(rest.to_vec()),
-            _ => Written::Tree,
-        }
-    }
-
-    fn hooks_path(&mut self) {
-        self.verdict.add(
-            self.rules.destructive_git,
-            Objection::new(
-                "core.hooksPath decides which hooks git runs, for everybody in this repository.",
-                "Leave it as it is; jit hooks install sets it up.",
-            ),
-        );
     }
 
     fn stash(&mut self, call: &GitCall<'_>) {
@@ -372,203 +234,51 @@ impl Judge<'_> {
         );
     }
 
-    fn destructive(&mut self, call: &GitCall<'_>, at: &Cwd) {
-        let operands = call.operands();
-        let mut against = |what: String, instead: &str| {
-            self.verdict
-                .add(self.rules.destructive_git, Objection::new(what, instead));
-        };
-        let ground = self.ground;
-        let taken = |word: &Word| {
-            let name = word
-                .text
-                .strip_prefix("refs/heads/")
-                .unwrap_or(&word.text)
-                .to_owned();
-            match word.known {
-                true => ground.user_of(&name).map(|why| (name, why)),
-                false => Some((name, "its name only shows when the command runs".to_owned())),
-            }
-        };
-        const LEAVE: &str = "Leave that branch to whoever works on it.";
-        match call.name {
-            "branch"
-                if call.has(&[
-                    "-d", "-D", "--delete", "-m", "-M", "--move", "-C", "-f", "--force",
-                ]) =>
-            {
-                // A copy writes its last name only, a forced branch its first name only.
-                let written: Vec<&&Word> = match () {
-                    () if call.has(&["-C"]) => operands.last().into_iter().collect(),
-                    () if call.has(&["-f", "--force"])
-                        && !call.has(&["-d", "-D", "--delete", "-m", "-M", "--move"]) =>
-                    {
-                        operands.first().into_iter().collect()
-                    }
-                    () => operands.iter().collect(),
-                };
-                for (name, why) in written.into_iter().filter_map(|word| taken(word)) {
-                    against(
-                        format!("git branch would delete, move or rename {name}: {why}."),
-                        LEAVE,
-                    );
-                }
-            }
-            "checkout" | "switch" | "worktree" => {
-                let name = call.value_of(&["-B", "-C", "--force-create"]);
-                if let Some((name, why)) = name.and_then(taken) {
-                    against(format!("git {} would move {name}: {why}.", call.name), LEAVE);
-                }
-                let sub = operands.first().map_or("", |word| word.text.as_str());
-                if call.name == "worktree" && matches!(sub, "remove" | "move" | "unlock" | "repair") {
-                    for word in operands.iter().skip(1) {
-                        let path = self.below(at, &word.text);
-                        let Some(Whose::Other(tree)) = path.as_ref().map(|path| ground.whose(path)) else {
-                            continue;
-                        };
-                        self.verdict.add(
-                            self.rules.destructive_git,
-                            Objection::new(
-                                format!("git worktree {sub} would take away {}.", tree.title()),
-                                "Leave it to whoever works there; jit worktree list shows who.",
-                            ),
-                        );
-                    }
-                }
-            }
-            "push" => {
-                if call.has(&["--mirror", "--prune"]) {
-                    against(
-                        "git push --mirror and --prune delete everybody's branches there.".to_owned(),
-                        "Push your own branch by its name.",
-                    );
-                }
-                let forced = call.has(&["-f", "--force", "--force-with-lease", "--force-if-includes"]);
-                let deletes = call.has(&["-d", "--delete"]);
-                for word in operands.iter().skip(1) {
-                    let (plus, spec) = match word.text.strip_prefix('+') {
-                        Some(spec) => (true, spec),
-                        None => (false, word.text.as_str()),
-                    };
-                    let (from, to) = spec.split_once(':').unwrap_or((spec, spec));
-                    if !(forced || deletes || plus || from.is_empty()) {
-                        continue;
-                    }
-                    if let Some((name, why)) = taken(&word.part(to)) {
-                        against(
-                            format!("git push would overwrite or delete {name}: {why}."),
-                            LEAVE,
-                        );
-                    }
-                }
-                if (forced || deletes) && call.has(&["--all", "--branches"]) {
-                    against(
-                        "git push --all by force overwrites everybody's branches.".to_owned(),
-                        LEAVE,
-                    );
-                }
-            }
-            "update-ref" => {
-                if call.has(&["--stdin"]) {
-                    against(
-                        "jit cannot see which refs git update-ref --stdin changes.".to_owned(),
-                        "Name the ref on the command line.",
-                    );
-                }
-                if let Some(word) = operands.first() {
-                    if word.text.starts_with("refs/jit/") || word.text == "refs/stash" {
-                        against(
-                            format!("{} is not yours to change.", word.text),
-                            "Leave it alone.",
-                        );
-                    } else if let Some((name, why)) = taken(word) {
-                        against(format!("git update-ref would change {name}: {why}."), LEAVE);
-                    }
-                }
-            }
-            "fetch" => {
-                for word in operands.iter().skip(1) {
-                    let spec = word.text.trim_start_matches('+');
-                    let forced = spec.len() < word.text.len()
-                        || call.has(&["-f", "--force", "-u", "--update-head-ok"]);
-                    let Some((_, to)) = spec.split_once(':').filter(|_| forced) else {
-                        continue;
-                    };
-                    if let Some((name, why)) = taken(&word.part(to)) {
-                        against(format!("git fetch would overwrite {name}: {why}."), LEAVE);
-                    }
-                }
-            }
-            "symbolic-ref" if call.has(&["-d", "--delete"]) || operands.len() > 1 => against(
-                format!(
-                    "git symbolic-ref {} moves a branch under the files of this worktree.",
-                    joined(call.args)
-                ),
-                "Use git switch, on a branch of your own.",
-            ),
-            "config" => {
-                let changes = call.has(&[
-                    "--unset",
-                    "--unset-all",
-                    "--remove-section",
-                    "--replace-all",
-                    "--add",
-                ]) || matches!(
-                    operands.first().map(|word| word.text.as_str()),
-                    Some("set" | "unset")
-                );
-                let at = operands.iter().position(|word| is_hooks_path(&word.text));
-                let section = operands.iter().any(|word| word.text.eq_ignore_ascii_case("core"));
-                let valued = at.is_some_and(|at| operands.len() > at + 1);
-                let removed = section && call.has(&["--remove-section", "--rename-section"]);
-                if !reads_only(call) && ((at.is_some() && changes) || valued || removed) {
-                    self.hooks_path();
-                }
-            }
-            "filter-branch" | "filter-repo" => against(
-                format!("git {} rewrites branches that others work on.", call.name),
-                "Rebase your own branch instead.",
-            ),
-            "reflog"
-                if operands
-                    .first()
-                    .is_some_and(|word| matches!(word.text.as_str(), "expire" | "delete")) =>
-            {
-                against(
-                    "git reflog expire and delete take away what others could recover.".to_owned(),
-                    "Leave the reflog alone.",
-                );
-            }
-            "prune" => against(
-                "git prune deletes objects that others may need.".to_owned(),
-                "Leave it to git gc.",
-            ),
-            "gc" if call.has(&["--prune"]) => against(
-                "git gc --prune deletes objects that others may need.".to_owned(),
-                "Run git gc without --prune.",
-            ),
-            _ => {}
+    fn config(&mut self, call: &GitCall<'_>) {
+        if call.name != "config" || call.reads_only() {
+            return;
         }
+        let operands = call.operands();
+        let changes = call.has(&[
+            "--unset",
+            "--unset-all",
+            "--remove-section",
+            "--replace-all",
+            "--add",
+        ]) || matches!(call.first(), "set" | "unset");
+        let at = operands.iter().position(|word| is_hooks_path(&word.text));
+        let section = operands.iter().any(|word| word.text.eq_ignore_ascii_case("core"));
+        let valued = at.is_some_and(|at| operands.len() > at + 1);
+        let removed = section && call.has(&["--remove-section", "--rename-section"]);
+        if (at.is_some() && changes) || valued || removed {
+            self.hooks_path();
+        }
+    }
+
+    fn hooks_path(&mut self) {
+        self.verdict.add(
+            self.rules.destructive_git,
+            Objection::new(
+                "core.hooksPath decides which hooks git runs, for everybody in this repository.",
+                "Leave it as it is; jit hooks install sets it up.",
+            ),
+        );
+    }
+
+    /// Adds an objection against what a git command does to others.
+    pub(super) fn against(&mut self, what: String, instead: &str) {
+        self.verdict
+            .add(self.rules.destructive_git, Objection::new(what, instead));
+    }
+
+    pub(super) fn at_home(&self, at: &Cwd) -> bool {
+        at.as_ref()
+            .is_none_or(|path| self.ground.whose(path) == Whose::Own)
     }
 }
 
-fn reads_only(call: &GitCall<'_>) -> bool {
-    let first = call.args.first().map_or("", |word| word.text.as_str());
-    match call.name {
-        "stash" => matches!(first, "list" | "show"),
-        "worktree" => first == "list",
-        "remote" => matches!(first, "" | "-v" | "show" | "get-url"),
-        "reflog" => matches!(first, "" | "show" | "exists"),
-        "config" => {
-            call.has(&["--get", "--get-all", "--list", "-l", "--get-regexp"])
-                || matches!(first, "get" | "list")
-        }
-        "branch" | "tag" => call.args.iter().all(|word| {
-            matches!(
-                word.text.as_str(),
-                "-a" | "-r" | "-v" | "-vv" | "-l" | "--list" | "--show-current" | "--all"
-            )
-        }),
-        name => GIT_READS.contains(&name),
-    }
+/// Returns whether this is `core.hooksPath`, alone or with a value.
+fn is_hooks_path(setting: &str) -> bool {
+    let name = setting.split('=').next().unwrap_or_default();
+    name.eq_ignore_ascii_case("core.hookspath")
 }

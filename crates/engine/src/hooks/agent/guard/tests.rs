@@ -1,9 +1,12 @@
 //! Command lines, and the guard's decision about each.
 
+mod bounds;
+
 use super::super::ground::tests::land;
 use super::*;
 
 const STRICT: Rules = Rules {
+    most: RuleMode::Deny,
     outside_worktree: RuleMode::Deny,
     stash: RuleMode::Deny,
     destructive_git: RuleMode::Deny,
@@ -120,28 +123,18 @@ fn f9_writes_into_other_checkouts_are_refused_with_the_place_to_write_instead() 
         "echo x > @/main/a.txt",
         "echo x >> ../../a.txt",
         "cat <<'E' > @/other/a.txt\nx\nE",
-        "tee @/main/a.txt",
-        "rm -rf @/other/src",
-        "cp a.txt @/main/",
-        "mv @/main/a.txt .",
-        "sed -i s/a/b/ @/main/a.txt",
-        "touch @/main/trees/x",
-        "cd @/main && touch a.txt",
-        "cd @/main; make",
+        "cd @/main && echo x > a.txt",
+        "cd @/main; make > log.txt",
         "pushd @/other && echo x > a",
+        "git mv a.txt @/main/a.txt",
         "git -C @/main commit -m x",
         "git --git-dir=@/main/.git --work-tree=@/main add a",
         "GIT_WORK_TREE=@/main git checkout .",
         "cd @/main && git checkout -b x",
-        "python3 fix.py @/main/a.txt",
-        "cargo build --manifest-path=@/main/Cargo.toml",
         "sh -c 'echo x > @/main/a'",
-        "dd if=/dev/zero of=@/main/a",
         "echo x > @/main/$NAME",
-        "$TOOL @/main/a",
-        "rm @/main/*.txt",
         "echo x > @/main/.git/config",
-        "find @/main -name x -delete",
+        "bash -c \"sh -c 'echo x > @/main/a'\"",
     ] {
         let (verdict, _) = judged(&ground, &STRICT, text);
         assert!(verdict.is_denied(), "{text}");
@@ -202,6 +195,7 @@ fn f9_branches_that_others_work_on_are_left_alone() {
 fn f9_each_rule_has_a_mode_of_its_own() {
     let (_folder, ground) = land();
     let rules = Rules {
+        most: RuleMode::Deny,
         outside_worktree: RuleMode::Off,
         stash: RuleMode::Warn,
         destructive_git: RuleMode::Deny,
@@ -212,6 +206,7 @@ fn f9_each_rule_has_a_mode_of_its_own() {
     let (verdict, _) = judged(&ground, &rules, "git stash; git branch -D main");
     assert!(verdict.is_denied());
     let off = Rules {
+        most: RuleMode::Off,
         stash: RuleMode::Off,
         destructive_git: RuleMode::Off,
         ..rules
@@ -225,20 +220,14 @@ fn f9_each_rule_has_a_mode_of_its_own() {
 #[test]
 fn f9_the_files_a_command_line_writes_are_seen() {
     let (_folder, ground) = land();
-    let text = "echo x > a.txt; cd sub && tee b.txt c.txt; sed -i s/x/y/ d.txt; (rm e.txt); cat f.txt; cp g.txt h.txt";
+    let text =
+        "echo x > a.txt; cd sub && make > b.txt 2> c.txt; (git rm d.txt); cat f.txt; cat < g.txt >> h.txt";
     let (_, writes) = judged(&ground, &STRICT, text);
     let below: Vec<_> = writes
         .iter()
         .filter_map(|path| path.strip_prefix(&ground.own).ok())
         .collect();
-    let expected = [
-        "a.txt",
-        "sub/b.txt",
-        "sub/c.txt",
-        "sub/d.txt",
-        "sub/e.txt",
-        "sub/h.txt",
-    ];
+    let expected = ["a.txt", "sub/b.txt", "sub/c.txt", "sub/d.txt", "sub/h.txt"];
     assert_eq!(below, expected.map(Path::new));
 }
 
@@ -301,92 +290,42 @@ fn f9_each_command_writes_what_it_is_known_to_write() {
         ("git -C /tmp reset --hard", ""),
         ("git rm src/f1.rs", "src/f1.rs"),
         ("git add -A && git commit -m x", ""),
-        // Targets in options.
-        ("sort -o src/f1.rs a", "src/f1.rs"),
-        ("sort -osrc/f1.rs a", "src/f1.rs"),
-        ("sort --output=src/f1.rs a", "src/f1.rs"),
-        ("sort a", ""),
-        ("cp -t src a/f1.rs", "src/f1.rs"),
-        ("cp --target-directory=src a/f1.rs b", "src/b src/f1.rs"),
-        ("cp a/f1.rs src", "src/f1.rs"),
-        ("cp -r a src", "src"),
-        ("mv -t src a", "a src/a"),
-        ("install -m 644 -t src a", "src/a"),
-        ("ln -st src ../a", "src/a"),
-        ("awk -i inplace '{print}' src/f1.rs", "src/f1.rs"),
-        ("awk '{print > \"src/f1.rs\"}' a", "src/f1.rs"),
-        ("awk '{print}' a", ""),
-        ("vi src/f1.rs", "src/f1.rs"),
-        ("vim +3 -c wq src/f1.rs", "src/f1.rs"),
-        ("nano src/f1.rs", "src/f1.rs"),
-        ("emacs --eval x src/f1.rs", "src/f1.rs"),
-        ("ed src/f1.rs <<< w", "src/f1.rs"),
-        ("find src -name '*.rs' -delete", "src"),
-        ("find . -delete", "*"),
-        ("find -delete", "*"),
-        ("find src -exec rm {} +", "src"),
-        ("find src -name x -exec rm -f {} \\;", "src"),
-        ("find src -exec cat {} +", ""),
-        ("find src -fprint a", "a"),
-        ("wget -O src/f1.rs http://x/y", "src/f1.rs"),
-        ("wget -Osrc/f1.rs http://x/y", "src/f1.rs"),
-        ("wget -qO- http://x/y", ""),
-        ("wget http://x/y", "y"),
-        ("curl -o src/f1.rs http://x/y", "src/f1.rs"),
-        ("curl -sSLo src/f1.rs http://x/y", "src/f1.rs"),
-        ("curl -O http://x/y", "y"),
-        ("curl http://x/y", ""),
         ("git diff --output=src/f1.rs", "src/f1.rs"),
         ("git archive -o src/f1.rs HEAD", "src/f1.rs"),
-        ("sed -n 'w src/f1.rs' a", "src/f1.rs"),
-        ("sed -n 's/a w b/c/gw src/f1.rs' a", "src/f1.rs"),
-        ("sed 's/how w/w x/; /w y/d' a", ""),
-        ("sed -i.bak -e s/a/b/ src/f1.rs", "src/f1.rs"),
-        ("sed -i 's/a/b/' src/f1.rs src/f2.rs", "src/f1.rs src/f2.rs"),
-        ("ls | tee -a src/f1.rs", "src/f1.rs"),
-        ("dd if=a of=src/f1.rs", "src/f1.rs"),
-        ("truncate -s 0 src/f1.rs", "src/f1.rs"),
-        ("touch -d now src/f1.rs", "src/f1.rs"),
-        ("perl -i -pe 1 src/f1.rs", "src/f1.rs"),
-        ("perl -pi -e 1 src/f1.rs", "src/f1.rs"),
-        ("perl -Mstrict -e 1 a", ""),
-        ("touch src/{f1,f2}.rs", "src/f1.rs src/f2.rs"),
-        ("echo x > '{a,b}'", "{a,b}"),
-        // Targets that cannot be known.
+        ("git restore 'src/*.rs'", "src"),
+        ("git restore src/{f1,f2}.rs", "*"),
+        ("find src -exec git restore {} +", "*"),
+        ("ls | xargs git restore", "*"),
+        // jit: the files that its own commands write.
+        ("jit issue export --output all.jsonl", "all.jsonl"),
+        ("jit issue export --output=all.jsonl", "all.jsonl"),
+        ("cd src && jit --json graph -o g.svg", "src/g.svg"),
+        ("jit graph -og.svg", "g.svg"),
+        ("env X=1 jit man --output man/man1", "man/man1"),
+        ("jit man --output .", "*"),
+        ("jit uninstall --export all.jsonl", "all.jsonl"),
+        ("jit migrate --dry-run src/f1.rs", "src/f1.rs"),
+        ("jit graph", ""),
+        // Redirections.
+        ("ls | cat > src/f1.rs", "src/f1.rs"),
+        ("echo x >> src/f1.rs 2>&1", "src/f1.rs"),
+        ("echo x > '~x'", "~x"),
         ("echo x > $F", "*"),
-        ("echo x > \"$PWD/x\"", "x"),
-        ("cd src && echo x > ${PWD}/x", "src/x"),
-        ("F=src/f1.rs; echo x > $F", "src/f1.rs"),
-        ("D=src F=f1; touch \"$D/$F.rs\"", "src/f1.rs"),
-        ("export F=src/f1.rs && rm $F", "src/f1.rs"),
-        ("F=a; test x && F=b; rm $F", "a b"),
-        ("F='a b'; rm $F; rm \"$F\"", "a a b b"),
-        ("F=$(x); rm $F", "*"),
-        ("F=a rm $F", "*"),
-        ("(F=a); rm $F", "*"),
-        ("for f in src/*.rs; do sed -i s/a/b/ $f; done", "src"),
-        ("for f in a b; do rm \"$f\"; done", "a b"),
-        ("for f in $(ls); do rm $f; done", "*"),
-        ("for f in $(ls); do cat $f; done", ""),
-        ("ls | while read f; do rm $f; done", "*"),
-        ("ls | xargs rm", "*"),
-        ("ls | xargs -n 1 grep x", ""),
-        ("echo 'touch a' | sh", "a"),
-        ("cat x | sh", "*"),
-        ("bash <<< 'touch a'", "a"),
-        ("bash <<< \"$X\"", "*"),
-        ("bash <<'E'\ntouch a\nE", "a"),
-        ("bash <<E\ntouch $X\nE", "*"),
-        ("cd $X && touch a", "*"),
+        ("echo x > \"src/$F\"", "*"),
+        ("F=a; echo x > $F", "*"),
+        ("for f in a b; do echo x > \"$f\"; done", "*"),
+        ("make > >(cat)", ""),
+        ("bash <<< 'echo > a'", "a"),
+        ("bash <<'E'\necho > a\nE", "a"),
+        ("bash -c 'echo > a' b", "a"),
+        ("eval echo '>' a", "a"),
+        ("trap 'echo > a' EXIT", "a"),
+        ("cd $X && echo > a", "*"),
         ("cd $X && cat a", ""),
         ("echo x > /nowhere/$NAME.log", ""),
-        // Wrappers.
-        ("env -C src touch a", "src/a"),
-        ("env --chdir=src touch a", "src/a"),
-        ("env -S 'touch a' b", "a b"),
-        ("trap 'rm a' EXIT", "a"),
-        ("X=rm; $X a", "a"),
-        ("$X a", "*"),
+        // Nothing guesses what other programs write.
+        ("rm src/f1.rs; touch a; sed -i s/a/b/ src/f1.rs", ""),
+        ("python3 x.py src/f1.rs && $X a && cat x | sh", ""),
     ] {
         let written = shown(&ground, text);
         if written != expected {
@@ -400,19 +339,19 @@ fn f9_each_command_writes_what_it_is_known_to_write() {
 fn f9_wrappers_hide_nothing_that_is_refused() {
     let (_folder, ground) = land();
     for text in [
-        "env -C . git stash",
-        "env -S 'git stash'",
-        "env -S\"git stash\"",
-        "env --split-string='git stash'",
+        "env X=1 nice -n 5 git stash",
+        "strace -f git stash",
+        "$SUDO git stash",
+        "{git,stash} git stash",
         "bash <<< 'git stash'",
+        "su -c 'git stash' me",
         "bash <<E\ngit stash\nE",
         "echo git stash | sh",
         "cat <<E | sh\ngit stash\nE",
         "trap 'git stash' EXIT",
         "X=stash; git $X",
-        "X='git stash'; $X",
         "for x in list pop; do git stash $x; done",
-        "find . -exec git stash \\;",
+        "find . -exec cat {} \\; -exec git stash \\;",
         "git submodule foreach git stash",
         "git submodule foreach --recursive 'git stash'",
         "git rebase -x 'git stash' main",
@@ -422,15 +361,10 @@ fn f9_wrappers_hide_nothing_that_is_refused() {
         "git config set core.hooksPath x",
         "git -c core.hooksPath=/dev/null commit -m x",
         "git symbolic-ref HEAD refs/heads/other",
-        "env -C @/main touch a",
-        "cp -t @/main a",
-        "sort -o @/main/a a",
-        "sed -n 'w @/main/a' a",
-        "curl -o @/main/a http://x/y",
-        "D=@/main; touch $D/a",
-        "touch @/{main,other}/a",
         "git diff --output=@/main/a",
-        "find @/main -exec rm {} +",
+        "git branch -D {main,x}",
+        "ls | xargs git branch -D",
+        "git $VERB --all",
     ] {
         let (verdict, _) = judged(&ground, &STRICT, text);
         assert!(verdict.is_denied(), "{text}");
@@ -442,6 +376,7 @@ fn f9_wrappers_hide_nothing_that_is_refused() {
         "git symbolic-ref HEAD",
         "git symbolic-ref --short HEAD",
         "find @/main -exec cat {} +",
+        "rm -r git && mkdir jit && cd git",
         "trap - EXIT",
     ] {
         let (verdict, _) = judged(&ground, &STRICT, text);
