@@ -23,9 +23,11 @@ pub mod branches;
 pub mod config;
 pub mod discover;
 pub mod files;
+pub mod objects;
 mod owner;
 pub mod run;
 pub mod snapshot;
+pub mod version;
 pub mod worktrees;
 
 pub use discover::{DiscoverError, GitEnv, Place};
