@@ -53,6 +53,7 @@ mod limits;
 mod limits_replayed;
 mod merging;
 mod notify;
+mod odd_repositories;
 mod process_disk;
 mod process_kill;
 mod process_merge;
