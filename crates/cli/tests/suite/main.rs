@@ -34,6 +34,7 @@ mod cli_uninstall;
 mod cli_units;
 mod cli_verify;
 mod earlier_program;
+mod finished_work;
 mod handoff;
 mod hook_programs;
 mod landing;
