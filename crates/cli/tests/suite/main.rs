@@ -43,6 +43,7 @@ mod landing_batches;
 mod landing_chaos;
 mod landing_checkout;
 mod landing_elsewhere;
+mod landing_gits;
 mod landing_issues;
 mod landing_many;
 mod landing_remote;
