@@ -525,13 +525,11 @@ pub fn tells_of(line: &str, unit: &UnitId) -> bool {
     names.split([',', ':']).any(|name| name.trim() == unit.as_str())
 }
 
-impl Repo {
-    /// Returns whether a commit contains another. False if one of them is missing.
-    fn contains(&self, commit: &str, other: &str) -> Outcome<bool> {
-        let git = self.git().args(["merge-base", "--is-ancestor", other, commit]);
-        let (code, ..) = git.try_run().map_err(failed)?;
-        Ok(code == Some(0))
-    }
+/// Returns whether a commit contains another. False if one of them is missing.
+fn contains(repo: &Repo, commit: &str, other: &str) -> Outcome<bool> {
+    let git = repo.git().args(["merge-base", "--is-ancestor", other, commit]);
+    let (code, ..) = git.try_run().map_err(failed)?;
+    Ok(code == Some(0))
 }
 
 /// Returns the commit by which a unit landed on its target, if it did.
@@ -605,7 +603,7 @@ fn is_told(repo: &Repo, unit: &UnitId, tip: &str, target: &str) -> Outcome<bool>
         // It may have landed with an extra commit of jit on top.
         let brought = match moves.get(n + 1) {
             _ if !tells_of(why, unit) => false,
-            Some((from, _)) => repo.contains(to, tip)? && !repo.contains(from, tip)?,
+            Some((from, _)) => contains(repo, to, tip)? && !contains(repo, from, tip)?,
             None => to == tip,
         };
         if brought {

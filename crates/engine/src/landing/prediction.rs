@@ -57,7 +57,7 @@ impl Predictions {
         if self.by_tip.is_empty() {
             return Ok(());
         }
-        let moved = repo.changed_between(&[(before, target.to_owned())])?;
+        let moved = changed_between(repo, &[(before, target.to_owned())])?;
         let moved = moved.into_iter().next().unwrap_or_default();
         if moved.paths.iter().any(|path| path.ends_with(".gitattributes")) {
             self.by_tip.clear();
@@ -92,7 +92,7 @@ fn predict(repo: &Repo, target: &str, tips: &[String]) -> Outcome<Vec<Predicted>
         // Without a base nothing counts as changed.
         .map(|(base, tip)| (base.clone().unwrap_or_else(|| tip.clone()), tip.clone()))
         .collect();
-    let changed = repo.changed_between(&since)?;
+    let changed = changed_between(repo, &since)?;
     let merges = detect::merges(&|| repo.git(), repo.scratch(), target, &pairs)?;
     let all = bases.into_iter().zip(changed).zip(merges).zip(pairs);
     Ok(all
@@ -110,9 +110,7 @@ fn predict(repo: &Repo, target: &str, tips: &[String]) -> Outcome<Vec<Predicted>
         .collect())
 }
 
-impl Repo {
-    /// The changes between the commits of each pair, with one process.
-    fn changed_between(&self, pairs: &[(String, String)]) -> Outcome<Vec<Changed>> {
-        detect::changed(self.git(), pairs).map_err(failed)
-    }
+/// The changes between the commits of each pair, with one process.
+fn changed_between(repo: &Repo, pairs: &[(String, String)]) -> Outcome<Vec<Changed>> {
+    detect::changed(repo.git(), pairs).map_err(failed)
 }
