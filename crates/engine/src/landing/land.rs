@@ -154,12 +154,12 @@ while read -r old new ref; do
         "$JIT_LANDING_REF") [ "$old" = "$JIT_LANDING_FROM" ] || exit 1; target=1 ;;
         HEAD) case $old in *[!0]*) head=1 ;; esac ;;
         refs/heads/*)
-            case $old in *[!0]*) exit 1 ;; esac
+            case $old in *[!0]*) [ "$old" = "$JIT_LANDING_FROM" ] || exit 1 ;; esac
             # Only another name of a branch.
             git symbolic-ref -q "$ref" > /dev/null || exit 1 ;;
     esac
 done
-# An older git names the commit of HEAD also where HEAD follows its branch. Alone it is detached.
+# An older git names the old commit also where a name follows a branch. HEAD alone is detached.
 [ -z "$head" ] || [ -n "$target" ] || exit 1
 exit 0
 "#;
