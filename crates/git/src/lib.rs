@@ -28,10 +28,12 @@ mod git_dir;
 mod gitlinks;
 mod judge;
 mod local_settings;
+pub mod objects;
 mod owner;
 mod program;
 pub mod run;
 pub mod snapshot;
+pub mod version;
 pub mod worktrees;
 
 pub use discover::{DiscoverError, GitEnv, Place};

@@ -15,7 +15,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 
 use crate::judge::{self, Asked, Judged, Refused};
@@ -90,6 +90,11 @@ impl GitError {
 pub trait GitRunner: std::fmt::Debug + Send + Sync {
     /// Runs the command to its end.
     fn run(&self, git: &Git) -> std::io::Result<Output>;
+
+    /// Starts a command that answers questions while it runs, with pipes for its input and output.
+    fn start(&self, _: &Git) -> std::io::Result<Child> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// Starts the git program of this machine.
@@ -107,6 +112,10 @@ impl GitRunner for SystemGit {
             }
             child.wait_with_output()
         })
+    }
+
+    fn start(&self, git: &Git) -> std::io::Result<Child> {
+        git.command().stdin(Stdio::piped()).stderr(Stdio::null()).spawn()
     }
 }
 
@@ -254,6 +263,11 @@ impl Git {
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.stdin = Some(bytes.into());
         self
+    }
+
+    /// Starts the command for questions that it answers while it runs.
+    pub(crate) fn start(self) -> std::io::Result<Child> {
+        self.runner.start(&self)
     }
 
     /// Runs the command and returns its output; any exit code but 0 is an error.

@@ -87,6 +87,12 @@ fn main_entry(common_dir: &Path, refs: &Refs<'_>) -> Result<WorktreeEntry, Disco
     })
 }
 
+/// Branch and commit that are checked out in the worktree with this git folder, read from its files. `None` as branch: HEAD
+/// is detached. `None` as commit: there is none yet, or it cannot be read.
+pub fn head(common_dir: &Path, git_dir: &Path) -> Result<(Option<String>, Option<String>), DiscoverError> {
+    Refs::new(common_dir).head(git_dir)
+}
+
 /// Whether the `.git` of a folder leads to this git folder.
 pub fn is_its_root(root: &Path, git_dir: &Path) -> bool {
     let Ok(content) = read(&root.join(".git")) else {

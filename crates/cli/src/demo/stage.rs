@@ -118,9 +118,10 @@ impl Stage {
         }
         git.without_hooks().run().map_err(|e| {
             let mut refusal = trouble(e.to_string());
-            refusal
-                .help
-                .push("the demo needs git 2.38 or newer: git --version".into());
+            refusal.help.push(format!(
+                "the demo needs git {} or newer: git --version",
+                jit_git::version::oldest()
+            ));
             refusal
         })
     }

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use jit_core::issue_files::format::{COMMENTS, ISSUE, LABELS};
 use jit_core::log::state;
+use jit_git::version::{self, Version};
 use jit_git::{Git, Place};
 use jit_os::clock;
 use jit_os::shell::shell_word;
@@ -74,8 +75,6 @@ impl Findings {
     }
 }
 
-/// The oldest supported git, for worktrees and merges.
-const OLDEST_GIT: (u32, u32) = (2, 38);
 /// A git lock file older than this was most likely left by a killed git.
 const STALE_SECS: u64 = 10;
 /// Less free space than this is reported.
@@ -131,20 +130,15 @@ pub fn examine(options: &Options) -> Vec<Check> {
 }
 
 fn git_version(found: &mut Findings) {
-    let Ok(text) = Git::at(".").arg("--version").line() else {
-        return found.fail(
+    let help = format!("install git {} or newer and put it on PATH", version::oldest());
+    match Version::installed(".") {
+        None => found.fail("git", "git cannot be started", &help),
+        Some(git) if git.is_supported() => found.ok("git", git.text),
+        Some(git) => found.fail(
             "git",
-            "git cannot be started",
-            "install git 2.38 or newer and put it on PATH",
-        );
-    };
-    let numbers: Vec<u32> = text
-        .split(|c: char| !c.is_ascii_digit())
-        .filter_map(|part| part.parse().ok())
-        .collect();
-    match numbers.as_slice() {
-        [major, minor, ..] if (*major, *minor) >= OLDEST_GIT => found.ok("git", text),
-        _ => found.fail("git", format!("{text} is too old"), "install git 2.38 or newer"),
+            format!("{} is too old: units cannot be landed with it", git.text),
+            &help,
+        ),
     }
 }
 
@@ -235,13 +229,13 @@ fn merge_driver(found: &mut Findings, place: &Place, common: &Path) {
     let named = names_driver(place);
     let own = setup::driver_setting();
     match setup::merge_driver(common) {
-        Driver::Current => {
+        Driver::Current(command) => {
             found.ok("merge driver", "registered");
-            if !jit_os::program::can_be_started("jit") {
+            if !setup::driver_has_program(&command) && !jit_os::program::can_be_started("jit") {
                 found.warn(
                     "path",
                     "git will not find the merge driver, and merges issues line by line: there is no jit on PATH",
-                    "put the folder of jit on PATH",
+                    "jit init, or put the folder of jit on PATH",
                 );
             }
         }

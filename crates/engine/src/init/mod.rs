@@ -19,8 +19,10 @@ use jit_core::model::actor::Actor;
 use jit_core::model::issue::text_digest;
 use jit_core::model::refusal::{Code, Refusal};
 use jit_git::branches::{Because, default_branch};
+use jit_git::version::{self, Version};
 use jit_git::{Git, Place};
 use jit_os::clock::SystemClock;
+use jit_os::shell::shell_word;
 use jit_os::{file, io_refusal};
 use jit_store::{OpenOptions, Outcome};
 
@@ -34,6 +36,7 @@ use crate::api::setup::{
 use crate::context::{Surroundings, control_mode, ensure_control_dir};
 use crate::file_locks::service::LOCKS;
 use crate::gates::presets;
+use crate::hooks::git::rewritten::REWRITTEN;
 use crate::identity::Source;
 use crate::refusals::refuse;
 use crate::sessions::SESSIONS;
@@ -93,7 +96,8 @@ issue.json merge=jit-issue text eol=lf
 /// The name of the merge driver in git's configuration.
 pub const MERGE_DRIVER: &str = "jit-issue";
 pub(crate) const DRIVER_NAME: &str = "jit: issues, field by field";
-/// If git's caller has no `jit` on PATH, both sides are kept with conflict markers: git itself would take ours.
+/// The end of the command, and the whole of it in earlier versions. If no `jit` is found, both sides are kept with
+/// conflict markers: git itself would take ours.
 pub(crate) const DRIVER_COMMAND: &str = "if command -v jit >/dev/null 2>&1; then jit merge-driver %O %A %B %P; \
     else echo jit is not on PATH, merged line by line: %P >&2; \
     git merge-file --marker-size=%L -L ours -L base -L theirs %A %O %B; fi";
@@ -203,6 +207,7 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
         ));
     }
     if let Some(common) = &place.common_dir {
+        done.warnings.extend(too_old(common));
         // Git refuses to change its configuration while another process does: one at a time.
         let _turn =
             file::lock_folder(&place.control_dir).map_err(|e| io_refusal("lock", &place.control_dir, &e))?;
@@ -212,6 +217,18 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
         note_default_branch(place, common, &mut done)?;
     }
     Ok(done)
+}
+
+/// A warning if the installed git is too old to land units.
+fn too_old(common: &Path) -> Option<String> {
+    let git = Version::installed(common)?;
+    (!git.is_supported()).then(|| {
+        format!(
+            "{} is too old: units cannot be landed with it; install git {} or newer",
+            git.text,
+            version::oldest()
+        )
+    })
 }
 
 /// All names that jit itself creates in the control plane, as ARCHITECTURE.md lists them.
@@ -232,6 +249,7 @@ const OURS: &[&str] = &[
     "landing",
     "locks",
     "notes",
+    REWRITTEN,
     "scratch",
     "state",
     "trash",
@@ -315,14 +333,55 @@ fn require_ours(place: &Place) -> Outcome<()> {
     }
 }
 
+/// The beginning of the merge driver's command: the folder in which `jit init` found this program. An editor that starts
+/// git often has a shorter PATH than a shell.
+const DRIVER_PATH: &str = "PATH=$PATH:";
+
+/// Returns the command of the merge driver, with the folder of this program.
+fn driver_command() -> String {
+    let own = std::env::current_exe().ok();
+    let folder = own.as_deref().and_then(Path::parent).and_then(Path::to_str);
+    match folder.filter(|folder| !folder.contains([':', '\n'])) {
+        // Git reads `%` as the beginning of a name.
+        Some(folder) => format!(
+            "{DRIVER_PATH}{}; {DRIVER_COMMAND}",
+            shell_word(folder).replace('%', "%%")
+        ),
+        None => DRIVER_COMMAND.to_owned(),
+    }
+}
+
+/// Returns whether this is the present command, with whatever folder.
+fn is_current_driver(command: &str) -> bool {
+    command == DRIVER_COMMAND || command.starts_with(DRIVER_PATH) && command.ends_with(DRIVER_COMMAND)
+}
+
+/// Returns whether the command of the merge driver finds a `jit` in the folder that it names.
+pub(crate) fn driver_has_program(command: &str) -> bool {
+    let folder = command
+        .strip_prefix(DRIVER_PATH)
+        .and_then(|rest| rest.strip_suffix(DRIVER_COMMAND))
+        .and_then(|rest| rest.strip_suffix("; "));
+    let folder = folder.map(|word| word.replace("%%", "%"));
+    let known = std::env::current_exe().ok();
+    let own = known.as_deref().and_then(Path::parent).and_then(Path::to_str);
+    folder.is_some_and(|word| {
+        // A quoted folder is only compared with our own.
+        let is_own = own.is_some_and(|own| shell_word(own) == word);
+        let path = Path::new(if is_own { own.unwrap_or_default() } else { &word });
+        path.join("jit").is_file()
+    })
+}
+
 /// Returns whether some version of jit registered this command.
 pub(crate) fn is_jits(command: &str) -> bool {
-    command == DRIVER_COMMAND || command.split_whitespace().next() == Some("jit")
+    is_current_driver(command) || command.split_whitespace().next() == Some("jit")
 }
 
 /// Returns the command that registers the merge driver by hand.
 pub(crate) fn driver_setting() -> String {
-    format!("git config merge.{MERGE_DRIVER}.driver '{DRIVER_COMMAND}'")
+    let command = shell_word(&driver_command());
+    format!("git config merge.{MERGE_DRIVER}.driver {command}")
 }
 
 /// The file in the control plane with the digest of git's configuration before jit changed it. It exists only if that
@@ -458,10 +517,14 @@ fn our_key(section: &str, line: &str) -> Option<String> {
         .strip_prefix('"')
         .and_then(|value| value.strip_suffix('"'))
         .unwrap_or(value);
-    match (section, name.trim().to_ascii_lowercase().as_str(), value) {
+    // Git escapes these two in its file.
+    let value = value.replace("\\\"", "\"").replace("\\\\", "\\");
+    match (section, name.trim().to_ascii_lowercase().as_str(), value.as_str()) {
         ("jit", "defaultbranch", _) => Some(DEFAULT_BRANCH.to_owned()),
         ("merge", "name", DRIVER_NAME) => Some(format!("merge.{MERGE_DRIVER}.name")),
-        ("merge", "driver", DRIVER_COMMAND | FORMER_COMMAND) => Some(format!("merge.{MERGE_DRIVER}.driver")),
+        ("merge", "driver", command) if command == FORMER_COMMAND || is_current_driver(command) => {
+            Some(format!("merge.{MERGE_DRIVER}.driver"))
+        }
         _ => None,
     }
 }
@@ -473,7 +536,9 @@ fn ensure_merge_driver(common: &Path, done: &mut Done) -> Outcome<()> {
         .args(["config", "--local", "--get", &key])
         .line()
         .unwrap_or_default();
-    if current == DRIVER_COMMAND {
+    let command = driver_command();
+    // Another jit that is still there serves as well.
+    if current == command || is_current_driver(&current) && driver_has_program(&current) {
         return Ok(());
     }
     if !current.is_empty() && !is_jits(&current) {
@@ -494,7 +559,7 @@ fn ensure_merge_driver(common: &Path, done: &mut Done) -> Outcome<()> {
             .map_err(git)?;
     }
     Git::in_git_dir(common)
-        .args(["config", "--local", &key, DRIVER_COMMAND])
+        .args(["config", "--local", &key, &command])
         .run()
         .map_err(git)?;
     done.steps.push(format!(
@@ -529,7 +594,8 @@ pub(crate) const DEFAULT_BRANCH: &str = "jit.defaultBranch";
 /// The merge driver for issues that git would run here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Driver {
-    Current,
+    /// With its command.
+    Current(String),
     /// As an older jit registered it: without `jit` on PATH, one side is lost.
     Former,
     /// Another command: of an older jit, or the user's own.
@@ -540,7 +606,7 @@ pub enum Driver {
 pub fn merge_driver(common: &Path) -> Driver {
     let key = format!("merge.{MERGE_DRIVER}.driver");
     match Git::in_git_dir(common).args(["config", "--get", &key]).line() {
-        Ok(line) if line == DRIVER_COMMAND => Driver::Current,
+        Ok(line) if is_current_driver(&line) => Driver::Current(line),
         Ok(line) if line == FORMER_COMMAND => Driver::Former,
         Ok(line) if !line.is_empty() => Driver::Other(line),
         _ => Driver::Missing,

@@ -23,7 +23,8 @@ use jit_git::Git;
 use jit_git::snapshot::Folder;
 use jit_store::Outcome;
 
-use super::detect::{self, Conflict, Merge, Stage};
+use super::detect::{self, Conflict, Merge, Stage, UNRELATED};
+use super::known::Variables;
 use super::trees::Entries;
 use super::{Repo, messages};
 use crate::api::landing::{FailedRule, How};
@@ -193,7 +194,7 @@ impl Candidate {
                     body = messages::squashed(repo.git(), &format!("{joined}..{}", coming.tip))?;
                     trailers.push((SQUASHED, coming.tip.clone()));
                 }
-                let mut parents = vec![head];
+                let mut parents = vec![head.clone()];
                 if how == How::Merge {
                     parents.push(coming.tip.clone());
                 }
@@ -201,6 +202,16 @@ impl Candidate {
                 repo.commit(&tree, &parents, &message, means.agent)?
             }
         };
+        match how {
+            How::FastForward => {
+                repo.note_forward(&head, &coming.tip)?;
+                if commit != coming.tip {
+                    repo.note_made(&commit, std::slice::from_ref(&coming.tip), false);
+                }
+            }
+            How::Merge => repo.note_made(&commit, &[head, coming.tip.clone()], false),
+            How::Squash => repo.note_made(&commit, &[head], true),
+        }
         self.steps.push(Step {
             unit: coming.unit.clone(),
             tip: coming.tip.clone(),
@@ -235,7 +246,7 @@ impl Repo {
     /// Makes one merge, with the attributes of the target.
     pub fn merge(&self, ours: &str, theirs: &str, target: &str) -> Outcome<Merge> {
         let pair = [(ours.to_owned(), theirs.to_owned())];
-        let mut merges = detect::merges(self.git(), target, &pair).map_err(failed)?;
+        let mut merges = detect::merges(&|| self.git(), self.scratch(), target, &pair)?;
         let mut merge = merges.pop().unwrap_or_default();
         if self.merge_base(ours, theirs)?.is_none() {
             // Git would merge them from an empty tree, which is never wanted by accident.
@@ -244,7 +255,7 @@ impl Repo {
                 0,
                 Conflict {
                     path: b".".to_vec(),
-                    kind: "unrelated histories".to_owned(),
+                    kind: UNRELATED.to_owned(),
                     message: "the two have no commit in common".to_owned(),
                 },
             );
@@ -260,13 +271,28 @@ impl Repo {
 
     /// Sets the author and committer: from the environment or git's settings, else from the agent.
     pub fn signed(&self, git: Git, agent: &str) -> Outcome<Git> {
+        let known = self.known.facts().signer.clone();
+        let variables = match known.filter(|(known, _)| known == agent) {
+            Some((_, variables)) => variables,
+            None => {
+                let variables = self.signer(agent)?;
+                self.known.facts().signer = Some((agent.to_owned(), variables.clone()));
+                variables
+            }
+        };
+        let with = |git: Git, (name, value): &(&'static str, OsString)| git.env(name, value);
+        Ok(variables.iter().fold(git, with))
+    }
+
+    /// The variables that name the author and the committer, where git's settings do not.
+    fn signer(&self, agent: &str) -> Outcome<Variables> {
         const NAMES: [&str; 4] = [
             "GIT_AUTHOR_NAME",
             "GIT_AUTHOR_EMAIL",
             "GIT_COMMITTER_NAME",
             "GIT_COMMITTER_EMAIL",
         ];
-        let known: Vec<(&str, OsString)> = NAMES
+        let known: Variables = NAMES
             .iter()
             .filter_map(|name| Some((*name, std::env::var_os(name)?)))
             .collect();
@@ -290,14 +316,11 @@ impl Repo {
                 };
                 let email: String = name.chars().map(word).collect();
                 let email = format!("{email}@jit.invalid");
-                return Ok(git
-                    .env("GIT_AUTHOR_NAME", &name)
-                    .env("GIT_AUTHOR_EMAIL", &email)
-                    .env("GIT_COMMITTER_NAME", &name)
-                    .env("GIT_COMMITTER_EMAIL", &email));
+                let values = [&name, &email, &name, &email].map(OsString::from);
+                return Ok(NAMES.into_iter().zip(values).collect());
             }
         }
-        Ok(with(git))
+        Ok(known)
     }
 
     pub(super) fn blob(&self, object: &str) -> Outcome<Vec<u8>> {

@@ -121,13 +121,9 @@ pub fn note(
     (old, new): (&str, &str),
     aside: Vec<(PathBuf, PathBuf)>,
 ) -> Outcome<Note> {
-    let git_dir = repo
-        .git_at(root)
-        .args(["rev-parse", "--absolute-git-dir"])
-        .line()
-        .map_err(failed)?;
+    let git_dir = obstacles::git_dir(root)?;
     // A file with only a new modification time has no changes of a user.
-    let index = Refreshed::of(repo, root, Path::new(&git_dir))?;
+    let index = Refreshed::of(repo, root, &git_dir)?;
     let names = |words: &[&str]| index.git(root).args(words).run().map_err(failed);
     let edited = names(&["diff-files", "-z", "--name-only"])?;
     let staged = names(&["diff-index", "--cached", "-z", "--name-only", old, "--"])?;

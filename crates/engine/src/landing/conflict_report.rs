@@ -14,10 +14,13 @@ use jit_store::Outcome;
 use crate::api::landing::MergeMode;
 use crate::api::landing::{ConflictReport, UnitReport, Verdict, hunks};
 use crate::crash_point::step;
-use crate::landing::detect::Merge;
+use crate::landing::detect::{Merge, UNRELATED};
 use crate::landing::service::{LandingUnit, Rules, Run, TOLD};
 use crate::refusals::failed;
 use crate::refusals::refuse;
+
+/// Without it git merges no histories without a common commit.
+const ALLOW: &str = "--allow-unrelated-histories";
 
 /// T14: records the conflict for a person to decide.
 pub(crate) fn escalate(run: &mut Run<'_>, work: &LandingUnit, merge: &Merge, rules: &Rules) -> Outcome<()> {
@@ -90,15 +93,17 @@ pub(crate) fn escalate(run: &mut Run<'_>, work: &LandingUnit, merge: &Merge, rul
 pub(crate) fn send_back(run: &Run<'_>, work: &LandingUnit) -> Outcome<()> {
     let root = Path::new(&work.unit.worktree_path);
     let target = run.repo.require_tip(&run.target)?;
+    let joined = crate::landing::squash_base::joined_in(&run.repo, &target, &work.tip)?;
+    let unrelated = run.repo.merge_base(&joined, &work.tip)?.is_none();
     let git = run
         .repo
         .in_worktree(root)
         .setting("merge.autoStash", "false")
-        .args(["merge", "--no-ff", "--no-squash", "--no-autostash", "-q", "-m"])
+        .arg("merge")
+        .args(unrelated.then_some(ALLOW))
+        .args(["--no-ff", "--no-squash", "--no-autostash", "-q", "-m"])
         .arg(format!("Merge {} into {}", run.target, work.unit.branch))
-        .arg(crate::landing::squash_base::joined_in(
-            &run.repo, &target, &work.tip,
-        )?);
+        .arg(joined);
     let git = run.repo.signed(git, run.cx.actor.agent_id.as_str())?;
     let (code, _, said) = git.try_run().map_err(failed)?;
     match code {
@@ -151,15 +156,19 @@ pub(crate) fn conflict_report(
     let id = &work.unit.id;
     let shown = shell_word(&work.unit.worktree_path);
     let mut report = work.report(Verdict::Conflict);
-    report.message = Some(format!(
-        "{} of {id} {} not merge with {}",
-        match conflicts.len() {
-            1 => "1 path".to_owned(),
-            many => format!("{many} paths"),
-        },
-        if conflicts.len() == 1 { "does" } else { "do" },
-        run.target
-    ));
+    let unrelated = merge.conflicts.iter().any(|one| one.kind == UNRELATED);
+    report.message = Some(match unrelated {
+        true => format!("{id} and {} have no commit in common", run.target),
+        false => format!(
+            "{} of {id} {} not merge with {}",
+            match conflicts.len() {
+                1 => "1 path".to_owned(),
+                many => format!("{many} paths"),
+            },
+            if conflicts.len() == 1 { "does" } else { "do" },
+            run.target
+        ),
+    });
     if let (Some(message), Some(rule)) = (&mut report.message, merge.failed_rules.first()) {
         message.push_str(&format!(
             "; the command of the rule for {:?} did not settle it: {}",
@@ -174,7 +183,12 @@ pub(crate) fn conflict_report(
     report.conflicts = conflicts;
     report.code = Some("merge_conflict".into());
     report.help = vec![
-        format!("git -C {shown} merge {onto} # settle it there, and commit"),
+        match unrelated {
+            true => format!(
+                "git -C {shown} merge {ALLOW} {onto} # if they belong together; settle it there, and commit"
+            ),
+            false => format!("git -C {shown} merge {onto} # settle it there, and commit"),
+        },
         merge_command(run, &work.unit, " --continue"),
     ];
     if work.unit.conflict_rounds < rules.merging.max_conflict_rounds {

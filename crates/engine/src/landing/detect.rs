@@ -4,8 +4,8 @@
 //!
 //! - The verdict, and the tree of a clean merge, come from git itself: the same engine, with the same settings, that
 //!   `git merge` would use.
-//! - Attributes, and with them merge drivers, are those of the target (`--attr-source`). So a unit cannot bring its
-//!   own.
+//! - Attributes, and with them merge drivers, are those of the target. So a unit cannot bring its own. Git reads them
+//!   from the commit (`--attr-source`). Git before 2.41 reads them from a folder with only these files (`attributes`).
 //! - No working tree and no index is read or written.
 //!
 //! Format read, for each pair:
@@ -17,10 +17,13 @@
 //! Every field ends with a zero byte.
 
 use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use jit_git::{Git, GitError};
 use jit_store::Outcome;
 
+use super::attributes::CheckedOut;
 use super::{Repo, merge_base};
 use crate::api::landing::FailedRule;
 use crate::issues::lineage;
@@ -94,11 +97,41 @@ impl Changed {
     }
 }
 
-/// Merges each pair of commits, ours first. `git` decides where it runs and which objects it knows.
-pub fn merges(git: Git, attributes: &str, pairs: &[(String, String)]) -> Result<Vec<Merge>, GitError> {
+/// The kind of conflict of two histories without a common commit.
+pub const UNRELATED: &str = "unrelated histories";
+
+/// The kind of conflict of a file that each side renamed to another name.
+const RENAMED_TWICE: &str = "rename/rename";
+
+/// The git on PATH does not know `--attr-source` (before 2.41).
+static IS_OLD_GIT: AtomicBool = AtomicBool::new(false);
+
+/// Merges each pair of commits, ours first, with the attributes of a commit. `git` decides where it runs and which objects
+/// it knows. An older git finds the attributes in a folder that is made in `scratch`.
+pub fn merges(
+    git: &dyn Fn() -> Git,
+    scratch: &Path,
+    attributes: &str,
+    pairs: &[(String, String)],
+) -> Outcome<Vec<Merge>> {
     if pairs.is_empty() {
         return Ok(Vec::new());
     }
+    if !IS_OLD_GIT.load(Ordering::Relaxed) {
+        match merged(git().arg(format!("--attr-source={attributes}")), pairs) {
+            Err(e) if is_unknown_option(&e) => IS_OLD_GIT.store(true, Ordering::Relaxed),
+            merged => return merged.map_err(failed),
+        }
+    }
+    let files = CheckedOut::of(git, attributes, scratch)?;
+    merged(files.apply(git()), pairs).map_err(failed)
+}
+
+fn is_unknown_option(error: &GitError) -> bool {
+    matches!(error, GitError::Failed { stderr, .. } if error.code() == Some(129) && stderr.contains("--attr-source"))
+}
+
+fn merged(git: Git, pairs: &[(String, String)]) -> Result<Vec<Merge>, GitError> {
     let lines: String = pairs.iter().map(|(a, b)| format!("{a} {b}\n")).collect();
     // The merge driver is given both commits, if there is only one pair.
     let heads = match pairs {
@@ -108,7 +141,6 @@ pub fn merges(git: Git, attributes: &str, pairs: &[(String, String)]) -> Result<
     // Histories without a common commit must not abort the whole batch: such a pair is merged from an empty tree.
     let answer = git
         .env(lineage::HEADS, heads)
-        .arg(format!("--attr-source={attributes}"))
         .args([
             "merge-tree",
             "--write-tree",
@@ -164,7 +196,7 @@ fn one<'a>(fields: &mut impl Iterator<Item = &'a [u8]>) -> Option<Merge> {
             break;
         }
         let count: usize = text(count).parse().ok()?;
-        let mut paths = Vec::with_capacity(count.min(8));
+        let mut paths: Vec<Vec<u8>> = Vec::with_capacity(count.min(8));
         for _ in 0..count {
             paths.push(fields.next()?.to_vec());
         }
@@ -172,16 +204,20 @@ fn one<'a>(fields: &mut impl Iterator<Item = &'a [u8]>) -> Option<Merge> {
         let Some(kind) = kind(&short, &message) else {
             continue;
         };
-        let path = paths.into_iter().next().unwrap_or_default();
-        let message = message.trim_end().to_owned();
-        match merge.conflicts.iter_mut().find(|known| known.path == path) {
-            // The more specific kind stays: a binary file has conflicting contents too.
-            Some(known) if known.kind == "content" => {
-                known.kind = kind;
-                known.message = message;
+        // Of a file that each side renamed, the old name and both new ones are told.
+        let named = if kind == RENAMED_TWICE { paths.len() } else { 1 };
+        paths.resize(paths.len().max(1), Vec::new());
+        for path in paths.into_iter().take(named.max(1)) {
+            let (kind, message) = (kind.clone(), message.trim_end().to_owned());
+            match merge.conflicts.iter_mut().find(|known| known.path == path) {
+                // The more specific kind stays: a binary file has conflicting contents too.
+                Some(known) if known.kind == "content" => {
+                    known.kind = kind;
+                    known.message = message;
+                }
+                Some(_) => {}
+                None => merge.conflicts.push(Conflict { path, kind, message }),
             }
-            Some(_) => {}
-            None => merge.conflicts.push(Conflict { path, kind, message }),
         }
     }
     if !clean && merge.conflicts.is_empty() {
@@ -221,12 +257,14 @@ fn kind(short: &str, message: &str) -> Option<String> {
     )
 }
 
-/// Lists the changes between the trees of each pair, with one process.
+/// Lists the changes between the commits of each pair, older first, with one process. No commit is the newer one of two
+/// pairs.
 pub fn changed(git: Git, pairs: &[(String, String)]) -> Result<Vec<Changed>, GitError> {
     if pairs.is_empty() {
         return Ok(Vec::new());
     }
-    let lines: String = pairs.iter().map(|(a, b)| format!("{a} {b}\n")).collect();
+    // Git compares the newer commit as if the older one were its only parent.
+    let lines: String = pairs.iter().map(|(old, new)| format!("{new} {old}\n")).collect();
     let answer = git
         .args([
             "diff-tree",
@@ -239,49 +277,30 @@ pub fn changed(git: Git, pairs: &[(String, String)]) -> Result<Vec<Changed>, Git
         ])
         .stdin(lines)
         .run()?;
-    let unexpected = || GitError::Answer {
-        command: "git diff-tree --stdin".to_owned(),
-        what: format!("{} pairs, {} bytes", pairs.len(), answer.len()),
-    };
-    let mut rest: &[u8] = &answer;
-    let mut found = Vec::with_capacity(pairs.len());
-    for (n, (a, b)) in pairs.iter().enumerate() {
-        rest = rest
-            .strip_prefix(format!("{a} {b}\n").as_bytes())
-            .ok_or_else(unexpected)?;
-        let next = pairs.get(n + 1).map(|(a, b)| format!("{a} {b}\n").into_bytes());
-        let mut changed = Changed::default();
-        while !rest.is_empty() && !next.as_ref().is_some_and(|next| rest.starts_with(next)) {
-            let mut field = || {
-                let end = rest.iter().position(|b| *b == 0)?;
-                let (field, more) = (rest.get(..end)?, rest.get(end + 1..)?);
-                rest = more;
-                Some(field)
-            };
-            let status = field().ok_or_else(unexpected)?.first().copied().unwrap_or(b'?');
-            let names = if matches!(status, b'R' | b'C') { 2 } else { 1 };
-            changed.moved |= matches!(status, b'R' | b'D' | b'T');
-            for _ in 0..names {
-                let path = field().ok_or_else(unexpected)?;
-                changed.paths.insert(String::from_utf8_lossy(path).into_owned());
-            }
+    let mut found: HashMap<String, Changed> = HashMap::new();
+    let mut commit = String::new();
+    let mut fields = answer.split(|b| *b == 0).filter(|field| !field.is_empty());
+    while let Some(field) = fields.next() {
+        let text = String::from_utf8_lossy(field);
+        // A status is short; each path follows its status.
+        if matches!(field.len(), 40 | 64) {
+            // A commit without changes is not printed.
+            commit = text.into_owned();
+            continue;
         }
-        found.push(changed);
+        let status = field.first().copied().unwrap_or(b'?');
+        let changed = found.entry(commit.clone()).or_default();
+        changed.moved |= matches!(status, b'R' | b'D' | b'T');
+        let names = if matches!(status, b'R' | b'C') { 2 } else { 1 };
+        for path in fields.by_ref().take(names) {
+            changed.paths.insert(String::from_utf8_lossy(path).into_owned());
+        }
     }
-    Ok(found)
+    let of = |(_, new): &(String, String)| found.remove(new).unwrap_or_default();
+    Ok(pairs.iter().map(of).collect())
 }
 
 impl Repo {
-    /// The tree of each revision, in the same order.
-    pub fn trees(&self, git: impl Fn() -> Git, revisions: &[String]) -> Outcome<Vec<String>> {
-        if revisions.is_empty() {
-            return Ok(Vec::new());
-        }
-        let names = revisions.iter().map(|revision| format!("{revision}^{{tree}}"));
-        let out = git().arg("rev-parse").args(names).run().map_err(failed)?;
-        Ok(String::from_utf8_lossy(&out).lines().map(str::to_owned).collect())
-    }
-
     /// Finds where each of these commits left the target: the best common ancestor, `None` for unrelated histories.
     ///
     /// One process lists the commits that the target lacks, with their parents. The commits where that list ends
@@ -334,12 +353,7 @@ impl Repo {
         Ok(bases)
     }
 
-    /// Returns what each of these commits changed since it left the target, and where it left.
-    pub fn changes(&self, target: &str, tips: &[String]) -> Outcome<Vec<(Option<String>, Changed)>> {
-        self.changes_in(|| self.git(), target, tips)
-    }
-
-    /// Like [`Repo::changes`], for commits that only this git knows.
+    /// Returns what each of these commits changed since it left the target, and where it left. `git` knows the commits.
     pub fn changes_in(
         &self,
         git: impl Fn() -> Git,
@@ -347,15 +361,11 @@ impl Repo {
         tips: &[String],
     ) -> Outcome<Vec<(Option<String>, Changed)>> {
         let bases = self.bases(&git, target, tips)?;
-        let known: Vec<String> = bases
+        // Without a base nothing counts as changed.
+        let pairs: Vec<(String, String)> = bases
             .iter()
             .zip(tips)
-            .flat_map(|(base, tip)| [base.clone().unwrap_or_else(|| tip.clone()), tip.clone()])
-            .collect();
-        let trees = self.trees(&git, &known)?;
-        let pairs: Vec<(String, String)> = trees
-            .chunks_exact(2)
-            .filter_map(|pair| Some((pair.first()?.clone(), pair.get(1)?.clone())))
+            .map(|(base, tip)| (base.clone().unwrap_or_else(|| tip.clone()), tip.clone()))
             .collect();
         let changed = changed(git(), &pairs).map_err(failed)?;
         Ok(bases.into_iter().zip(changed).collect())

@@ -62,7 +62,8 @@ pub(crate) fn closing(run: &Run<'_>, work: &LandingUnit, tree: &str) -> Outcome<
         .stdin(format::issue_json(&found.issue, &found.sheet))
         .line()
         .map_err(failed)?;
-    entries.insert(path_of(&issue.id).into_bytes(), Some((mode, written)));
+    let path = format!("{}/{ISSUE}", folder_of(&issue.id));
+    entries.insert(path.into_bytes(), Some((mode, written)));
     Ok(entries)
 }
 
@@ -80,38 +81,21 @@ pub(crate) fn issue_in(run: &Run<'_>, tree: &str, id: &IssueId) -> Outcome<Optio
 
 /// Reads an issue from a tree, together with the mode of its file.
 pub(crate) fn found_in(run: &Run<'_>, tree: &str, id: &IssueId) -> Outcome<Option<(String, FoundIssue)>> {
-    let listed = run
-        .repo
-        .git()
-        .args(["ls-tree", "-z", "--full-tree", tree, "--", &path_of(id)])
-        .run()
-        .map_err(failed)?;
-    let Some((mode, object)) = file_in(&listed) else {
+    let Some((mode, content)) = run.repo.file_in(tree, &folder_of(id), ISSUE)? else {
         return Ok(None);
     };
-    let blob = run.repo.git().args(["cat-file", "blob", &object]).run();
     let folder = IssueFolder {
-        issue: blob.map_err(failed)?,
+        issue: content,
         ..IssueFolder::default()
     };
     let found = format::parse(id, &folder).ok();
     Ok(found.map(|found| (mode, found)))
 }
 
-fn path_of(id: &IssueId) -> String {
-    format!(".jit/issues/{id}/{ISSUE}")
+fn folder_of(id: &IssueId) -> String {
+    format!(".jit/issues/{id}")
 }
 
 fn is_closed(found: &FoundIssue) -> bool {
     found.issue.state.is_closed() || found.sheet.deleted
-}
-
-/// Mode and object of the single file in the output of `git ls-tree -z`.
-fn file_in(listed: &[u8]) -> Option<(String, String)> {
-    let line = std::str::from_utf8(listed.strip_suffix(b"\0")?).ok()?;
-    let words: Vec<&str> = line.split_once('\t')?.0.split(' ').collect();
-    match words.as_slice() {
-        [mode @ ("100644" | "100755"), "blob", object] => Some(((*mode).to_owned(), (*object).to_owned())),
-        _ => None,
-    }
 }

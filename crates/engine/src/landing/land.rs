@@ -148,17 +148,20 @@ impl Tested {
 /// a file.
 const GUARD: &str = r#"#!/bin/sh
 [ "$1" = prepared ] || exit 0
+head='' target=''
 while read -r old new ref; do
     case $ref in
         ORIG_HEAD) [ "$new" = "$JIT_LANDING_FROM" ] || exit 1 ;;
-        "$JIT_LANDING_REF") [ "$old" = "$JIT_LANDING_FROM" ] || exit 1 ;;
-        HEAD) case $old in *[!0]*) exit 1 ;; esac ;;
+        "$JIT_LANDING_REF") [ "$old" = "$JIT_LANDING_FROM" ] || exit 1; target=1 ;;
+        HEAD) case $old in *[!0]*) head=1 ;; esac ;;
         refs/heads/*)
-            case $old in *[!0]*) exit 1 ;; esac
+            case $old in *[!0]*) [ "$old" = "$JIT_LANDING_FROM" ] || exit 1 ;; esac
             # Only another name of a branch.
             git symbolic-ref -q "$ref" > /dev/null || exit 1 ;;
     esac
 done
+# An older git names the old commit also where a name follows a branch. HEAD alone is detached.
+[ -z "$head" ] || [ -n "$target" ] || exit 1
 exit 0
 "#;
 
@@ -354,12 +357,8 @@ pub fn require_movable(repo: &Repo, branch: &str, new: &str, is_ours: IsOurs<'_>
         Some(Use::CheckedOut(root)) => {
             require_no_lock(repo, branch, &root, new)?;
             half_way::settle(repo, branch)?;
-            let git_dir = repo
-                .git_at(&root)
-                .args(["rev-parse", "--absolute-git-dir"])
-                .line()
-                .map_err(failed)?;
-            let git_dir = Path::new(&git_dir);
+            let git_dir = obstacles::git_dir(&root)?;
+            let git_dir = git_dir.as_path();
             if let Some(what) = unfinished(&root, git_dir)? {
                 let how = format!("in the middle of {what} in {}", root.display());
                 let shown = shell_word(&root.to_string_lossy());
@@ -528,13 +527,11 @@ pub fn tells_of(line: &str, unit: &UnitId) -> bool {
     names.split([',', ':']).any(|name| name.trim() == unit.as_str())
 }
 
-impl Repo {
-    /// Returns whether a commit contains another. False if one of them is missing.
-    fn contains(&self, commit: &str, other: &str) -> Outcome<bool> {
-        let git = self.git().args(["merge-base", "--is-ancestor", other, commit]);
-        let (code, ..) = git.try_run().map_err(failed)?;
-        Ok(code == Some(0))
-    }
+/// Returns whether a commit contains another. False if one of them is missing.
+fn contains(repo: &Repo, commit: &str, other: &str) -> Outcome<bool> {
+    let git = repo.git().args(["merge-base", "--is-ancestor", other, commit]);
+    let (code, ..) = git.try_run().map_err(failed)?;
+    Ok(code == Some(0))
 }
 
 /// Returns the commit by which a unit landed on its target, if it did.
@@ -548,6 +545,10 @@ pub fn landed_as(
     (tip, base): (&str, &str),
     (name, target): (&str, &str),
 ) -> Outcome<Option<String>> {
+    // Neither a merge nor a squash can have brought it.
+    if repo.is_plain(target, tip) && !repo.is_ancestor(tip, target)? {
+        return Ok(None);
+    }
     let since = format!("{base}..{target}");
     let named = |key: &str| format!("%x00%(trailers:key={key},valueonly,separator=%x20)");
     let format = format!("--format=%H %P{}{}", named(SQUASHED), named(UNIT));
@@ -604,7 +605,7 @@ fn is_told(repo: &Repo, unit: &UnitId, tip: &str, target: &str) -> Outcome<bool>
         // It may have landed with an extra commit of jit on top.
         let brought = match moves.get(n + 1) {
             _ if !tells_of(why, unit) => false,
-            Some((from, _)) => repo.contains(to, tip)? && !repo.contains(from, tip)?,
+            Some((from, _)) => contains(repo, to, tip)? && !contains(repo, from, tip)?,
             None => to == tip,
         };
         if brought {

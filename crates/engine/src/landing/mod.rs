@@ -20,20 +20,27 @@
 //! Git runs in `<control>/scratch`, because merge drivers write their files into the current folder.
 
 pub mod already_landed;
+mod attributes;
 pub mod candidate;
+pub(crate) mod case_twins;
 pub mod checkout_recovery;
 pub mod conflict_report;
 pub mod detect;
+mod graph;
 pub mod issue_file;
+mod known;
 pub mod land;
+mod large_files;
 pub mod messages;
 pub mod notes;
 pub mod obstacles;
 pub mod preconditions;
+pub(crate) mod prediction;
 pub mod pull_request;
 pub mod radar;
 pub mod remote;
 pub mod run;
+pub(crate) mod scan;
 pub mod service;
 pub mod squash_base;
 pub mod submodules;
@@ -66,8 +73,10 @@ pub struct Repo {
     pub common: PathBuf,
     pub control: PathBuf,
     scratch: PathBuf,
-    /// The landing lock of this process. Each git process that is started for the landing inherits it.
+    /// The landing lock of this process. Each git process that is started for the landing inherits it, except the one
+    /// that only reads objects and ends with this process.
     turn: Option<Arc<File>>,
+    known: known::Known,
 }
 
 impl Repo {
@@ -80,6 +89,7 @@ impl Repo {
             control: control.to_owned(),
             scratch,
             turn: None,
+            known: known::Known::default(),
         })
     }
 
@@ -91,6 +101,7 @@ impl Repo {
             control: control.to_owned(),
             scratch: common.to_owned(),
             turn: None,
+            known: known::Known::default(),
         }
     }
 
@@ -153,8 +164,7 @@ impl Repo {
         if !is_branch_name(branch) {
             return Ok(None);
         }
-        let revision = format!("refs/heads/{branch}^{{commit}}");
-        self.git().verify(&revision).map_err(failed)
+        self.object(&format!("refs/heads/{branch}^{{commit}}"))
     }
 
     pub fn require_tip(&self, branch: &str) -> Outcome<String> {
@@ -167,6 +177,9 @@ impl Repo {
     }
 
     pub fn is_ancestor(&self, older: &str, newer: &str) -> Outcome<bool> {
+        if let Some(known) = self.known.facts().graph.is_ancestor(older, newer) {
+            return Ok(known);
+        }
         self.git()
             .args(["merge-base", "--is-ancestor", older, newer])
             .test()
@@ -206,6 +219,9 @@ impl Repo {
 
     /// The best common ancestor; `None` for unrelated histories.
     pub fn merge_base(&self, a: &str, b: &str) -> Outcome<Option<String>> {
+        if let Some(known) = self.known.facts().graph.base(a, b) {
+            return Ok(known);
+        }
         merge_base(self.git(), a, b)
     }
 }

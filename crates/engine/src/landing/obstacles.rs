@@ -25,6 +25,7 @@ use jit_store::Outcome;
 use super::Repo;
 use super::trees::Entries;
 use crate::refusals::failed;
+use crate::units::worktree_state::leads_to;
 
 /// Returns whether a file in a checkout is as jit wrote it. Arguments: the checkout, and the path in it.
 pub type IsOurs<'a> = &'a dyn Fn(&Path, &Path) -> bool;
@@ -66,7 +67,19 @@ impl Changes {
                 tracked.insert(PathBuf::from(OsStr::from_bytes(path)), *tag);
             }
         }
-        let between = [
+        Ok(Self {
+            tracked,
+            staged: paths(&ask(&["diff-index", "-z", "--cached", "--name-only", "HEAD"])?).collect(),
+            changed: paths(&ask(&["diff-files", "-z", "--name-only"])?).collect(),
+            coming: coming(root, new, under)?,
+        })
+    }
+}
+
+/// The paths below `under` that a fast-forward to `new` would change.
+fn coming(root: &Path, new: &str, under: &str) -> Outcome<BTreeSet<PathBuf>> {
+    let listed = within(root)
+        .args([
             "diff-tree",
             "-r",
             "-z",
@@ -74,19 +87,16 @@ impl Changes {
             "--name-only",
             "HEAD",
             new,
-        ];
-        Ok(Self {
-            tracked,
-            staged: paths(&ask(&["diff-index", "-z", "--cached", "--name-only", "HEAD"])?).collect(),
-            changed: paths(&ask(&["diff-files", "-z", "--name-only"])?).collect(),
-            coming: paths(&ask(&between)?).collect(),
-        })
-    }
+        ])
+        .args(["--", under])
+        .run()
+        .map_err(failed)?;
+    Ok(paths(&listed).collect())
 }
 
 /// Lists the files of issues that block the fast-forward to `new` and are as jit wrote them.
 pub fn ours(root: &Path, new: &str, is_ours: IsOurs<'_>) -> Outcome<Vec<PathBuf>> {
-    if !root.join(ISSUES).is_dir() {
+    if !root.join(ISSUES).is_dir() || coming(root, new, ISSUES)?.is_empty() {
         return Ok(Vec::new());
     }
     let changes = Changes::of(root, new, ISSUES)?;
@@ -211,19 +221,31 @@ impl Drop for Aside {
     }
 }
 
+/// The git folder of a checkout. Git is asked only where the files do not tell.
+pub fn git_dir(root: &Path) -> Outcome<PathBuf> {
+    let own = root.join(".git");
+    if own.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
+        return Ok(own);
+    }
+    if let Some(found) = leads_to(root).filter(|found| found.is_dir()) {
+        return Ok(found);
+    }
+    let asked = Git::at(root).args(["rev-parse", "--absolute-git-dir"]).line();
+    asked.map(PathBuf::from).map_err(failed)
+}
+
 /// The index lock of a git process that works there, or was killed while it worked.
 pub fn lock(root: &Path) -> Option<PathBuf> {
-    let git_dir = Git::at(root).args(["rev-parse", "--absolute-git-dir"]).line();
-    let lock = Path::new(&git_dir.ok()?).join("index.lock");
+    let lock = git_dir(root).ok()?.join("index.lock");
     lock.symlink_metadata().is_ok().then_some(lock)
 }
 
 /// The existing lock files of a git process that fast-forwards a checkout; the branch lock comes first.
 pub fn locks(repo: &Repo, branch: &str, root: &Path) -> Vec<PathBuf> {
     let mut all = vec![repo.common.join(format!("refs/heads/{branch}.lock"))];
-    if let Ok(git_dir) = repo.git_at(root).args(["rev-parse", "--absolute-git-dir"]).line() {
+    if let Ok(git_dir) = git_dir(root) {
         let names = ["index.lock", "HEAD.lock", "ORIG_HEAD.lock"];
-        all.extend(names.map(|name| Path::new(&git_dir).join(name)));
+        all.extend(names.map(|name| git_dir.join(name)));
     }
     all.retain(|lock| lock.symlink_metadata().is_ok());
     all

@@ -30,11 +30,11 @@ use crate::api::trust::Kind;
 use crate::config::{Config, Sources};
 use crate::gates::Registry;
 use crate::landing::land::{landed_as, was_made_on};
+use crate::landing::remote;
 use crate::landing::service::{
     Eligibility, LandingUnit, Rules, Run, refused_report, report_of, waits_for_landing,
 };
 use crate::landing::tested::Check;
-use crate::landing::{detect, remote};
 use crate::refusals::failed;
 use crate::refusals::refuse;
 use crate::trust::VALIDATE;
@@ -52,6 +52,11 @@ impl Run<'_> {
     /// Reads the rules from a commit's own files. They are written to a temporary folder, because the commit may be
     /// checked out nowhere.
     pub(crate) fn rules_of(&self, commit: &str) -> Outcome<Rc<Rules>> {
+        if let Some((known, _, rules)) = &*self.known.borrow()
+            && known == commit
+        {
+            return Ok(Rc::clone(rules));
+        }
         let listed = self
             .repo
             .git()
@@ -59,10 +64,13 @@ impl Run<'_> {
             .args(RULES.map(|name| format!(".jit/{name}")))
             .run()
             .map_err(failed)?;
-        if let Some((known, rules)) = &*self.known.borrow()
-            && *known == listed
-        {
-            return Ok(Rc::clone(rules));
+        let same = match &*self.known.borrow() {
+            Some((_, known, rules)) if *known == listed => Some(Rc::clone(rules)),
+            _ => None,
+        };
+        if let Some(rules) = same {
+            *self.known.borrow_mut() = Some((commit.to_owned(), listed, Rc::clone(&rules)));
+            return Ok(rules);
         }
         let folder = Folder::make(self.repo.scratch()).map_err(|e| refuse(Code::Io, e))?;
         let jit = folder.path.join(".jit");
@@ -107,7 +115,7 @@ impl Run<'_> {
             registry,
             policy,
         });
-        *self.known.borrow_mut() = Some((listed, Rc::clone(&rules)));
+        *self.known.borrow_mut() = Some((commit.to_owned(), listed, Rc::clone(&rules)));
         Ok(rules)
     }
 
@@ -200,7 +208,9 @@ impl Run<'_> {
                 Refusal::new(Code::CheckFailed, format!("{}: {}", unit.id, failure.message)).help(help),
             ));
         }
-        if let Some(failure) = crate::units::worktree_state::marked_conflict(self.cx, &unit)? {
+        if !self.has_no_markers(&unit)?
+            && let Some(failure) = crate::units::worktree_state::marked_conflict(self.cx, &unit)?
+        {
             let help = format!(
                 "git -C {} grep -nE '^(<<<<<<<|[|]{{7}}|>>>>>>>) '",
                 shell_word(&unit.worktree_path)
@@ -258,12 +268,7 @@ impl Run<'_> {
             return Err(no_branch(&unit));
         };
         let target = self.repo.require_tip(&self.target)?;
-        let base = match self
-            .repo
-            .git()
-            .verify(&format!("{}^{{commit}}", unit.base))
-            .map_err(failed)?
-        {
+        let base = match self.repo.object(&format!("{}^{{commit}}", unit.base))? {
             Some(base) => base,
             None => self
                 .repo
@@ -336,8 +341,20 @@ impl Run<'_> {
                 &refusal,
             ))));
         }
-        crate::landing::submodules::require_reachable_submodules(self, &work, &target)?;
+        if !(self.repo.is_plain(&target, &work.tip) && self.scan.has_no_submodules(&work.tip)) {
+            crate::landing::submodules::require_reachable_submodules(self, &work, &target)?;
+        }
         Ok(Eligibility::Eligible(Box::new(work)))
+    }
+
+    /// The changes of the unit are known to have no conflict markers.
+    fn has_no_markers(&self, unit: &Unit) -> Outcome<bool> {
+        // What is known holds for the target of this run, and for paths that did not conflict.
+        if unit.target != self.target || !unit.merge_conflicts.is_empty() {
+            return Ok(false);
+        }
+        let tip = self.repo.tip(&unit.branch)?;
+        Ok(tip.is_some_and(|tip| self.scan.has_no_markers(&tip)))
     }
 
     /// The branch on which the unit landed is gone, and this target contains all of it: records this target instead.
@@ -457,30 +474,12 @@ impl Run<'_> {
     pub(crate) fn places(&self, left: &[LandingUnit]) -> Outcome<Vec<Place>> {
         let target = self.repo.require_tip(&self.target)?;
         let tips: Vec<String> = left.iter().map(|work| work.tip.clone()).collect();
-        let mut changes = self.repo.changes(&target, &tips)?;
-        let mut pairs: Vec<(String, String)> = Vec::with_capacity(tips.len());
-        for (tip, change) in tips.iter().zip(&mut changes) {
-            let ours = crate::landing::squash_base::joined_in(&self.repo, &target, tip)?;
-            if ours != target
-                && let Some(since) = self.repo.changes(&ours, std::slice::from_ref(tip))?.pop()
-            {
-                *change = since;
-            }
-            pairs.push((ours, tip.clone()));
-        }
-        let merges = detect::merges(self.repo.git(), &target, &pairs).map_err(failed)?;
+        let predicted = self.predictions.borrow_mut().of(&self.repo, &target, &tips)?;
         let view = crate::write_path::view(self.cx)?;
         let mut places = Vec::with_capacity(left.len());
-        for ((work, (_, changed)), merge) in left.iter().zip(changes).zip(merges) {
+        for (work, predicted) in left.iter().zip(predicted) {
             let waits = match &work.issue {
-                Some(issue) => {
-                    // The parts of an issue land before it too: it is done after its parts.
-                    let parts = ready_queue::open_parts(&*view.table, &issue.id.key());
-                    let parts = parts.map_err(|e| refuse(Code::Io, e))?;
-                    let mut waits = self.waits_for(&view, issue)?;
-                    waits.extend(parts.iter().map(ToString::to_string));
-                    waits
-                }
+                Some(issue) => self.waits_in_order(&view, issue)?,
                 None => BTreeSet::new(),
             };
             let after = left
@@ -496,16 +495,27 @@ impl Run<'_> {
             places.push(Place {
                 id: work.id(),
                 after: after.collect(),
-                conflicts: if merge.clean {
-                    0
-                } else {
-                    merge.conflicts.len().max(1)
-                },
-                paths: changed.paths,
+                conflicts: predicted.conflicts,
+                paths: predicted.changed.paths,
                 since_ms: work.unit.created_at.ms(),
             });
         }
         Ok(places)
+    }
+
+    /// The issues that land before an issue. Asked once for each: an issue that landed since is not among those left.
+    fn waits_in_order(&self, view: &View, issue: &Issue) -> Outcome<BTreeSet<String>> {
+        let key = issue.id.to_string();
+        if let Some(known) = self.waits.borrow().get(&key) {
+            return Ok(known.clone());
+        }
+        // The parts of an issue land before it too: it is done after its parts.
+        let parts = ready_queue::open_parts(&*view.table, &issue.id.key());
+        let parts = parts.map_err(|e| refuse(Code::Io, e))?;
+        let mut waits = self.waits_for(view, issue)?;
+        waits.extend(parts.iter().map(ToString::to_string));
+        self.waits.borrow_mut().insert(key, waits.clone());
+        Ok(waits)
     }
 
     /// Every open issue that an issue depends on, directly or indirectly.

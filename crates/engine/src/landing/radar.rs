@@ -27,10 +27,10 @@ use jit_git::{Git, WorktreeEntry};
 use jit_store::Outcome;
 
 use super::Repo;
-use super::detect::{self, Changed};
+use super::detect::{self, Changed, UNRELATED};
+use super::large_files::LargeFiles;
 use crate::api::landing::{Pair, PairPath, Participant, Picture};
 use crate::landing::squash_base as squashed;
-use crate::refusals::failed;
 
 /// One side of a merge.
 #[derive(Debug, Clone)]
@@ -54,11 +54,14 @@ pub enum Touched {
 struct Taken {
     head: String,
     head_tree: String,
+    /// The captured tree, and a commit of it.
+    tree: String,
     commit: String,
     uncommitted: bool,
     /// The copy of its index, with everything in it, and the stamp of the index itself at that time.
     index: PathBuf,
     index_was: Option<Stamp>,
+    large: LargeFiles,
 }
 
 /// Modification time, length and inode: a different stamp means different content.
@@ -88,8 +91,8 @@ pub struct Live {
     indexes: usize,
     /// The fields below hold for this commit of the target.
     tip: String,
-    /// The recent history of the target contains a squash.
-    squashes: bool,
+    /// The recent history of the target contains a squash. Read when it first matters.
+    squashes: Option<bool>,
     since: HashMap<String, Since>,
     /// The conflicting paths, by the two commits.
     merged: HashMap<(String, String), Vec<PairPath>>,
@@ -105,7 +108,7 @@ impl Live {
             taken: HashMap::new(),
             indexes: 0,
             tip: String::new(),
-            squashes: false,
+            squashes: None,
             since: HashMap::new(),
             merged: HashMap::new(),
         })
@@ -191,25 +194,10 @@ impl Live {
 
     /// Compares branches, as they are committed.
     pub fn branches(&mut self, target: &str, names: &[String]) -> Outcome<Picture> {
-        let revisions: Vec<String> = names
+        let commits: Vec<String> = names
             .iter()
-            .map(|name| format!("refs/heads/{name}^{{commit}}"))
-            .collect();
-        // One process if all branches exist, else one for each, to find the missing one.
-        let asked = self
-            .repo
-            .git()
-            .arg("rev-parse")
-            .args(&revisions)
-            .try_run()
-            .map_err(failed)?;
-        let commits: Vec<String> = match asked {
-            (Some(0), out, _) => String::from_utf8_lossy(&out).lines().map(str::to_owned).collect(),
-            _ => names
-                .iter()
-                .map(|name| self.repo.require_tip(name))
-                .collect::<Outcome<_>>()?,
-        };
+            .map(|name| self.repo.require_tip(name))
+            .collect::<Outcome<_>>()?;
         let sides = names.iter().zip(commits).map(|(name, commit)| Side {
             who: Participant {
                 name: name.clone(),
@@ -231,7 +219,7 @@ impl Live {
         if tip != self.tip {
             self.since.clear();
             self.merged.clear();
-            self.squashes = crate::landing::squash_base::squashes(&self.repo, &tip)?;
+            self.squashes = None;
             self.tip = tip.clone();
         }
         self.learn(&sides)?;
@@ -240,8 +228,16 @@ impl Live {
             .map(|side| self.since.get(&side.commit).cloned().unwrap_or_default())
             .collect();
         let mut asked: Vec<(usize, Option<usize>)> = Vec::new();
+        let mut unrelated: Vec<usize> = Vec::new();
         for (n, (side, (base, changed))) in sides.iter_mut().zip(&since).enumerate() {
             side.who.changed_paths = changed.paths.len();
+            if base.is_none() {
+                // A landing refuses it. A worktree that is no unit has perhaps a history of its own on purpose.
+                if side.who.unit.is_some() || side.who.root.is_none() {
+                    unrelated.push(n);
+                }
+                continue;
+            }
             if changed.paths.is_empty() {
                 continue;
             }
@@ -267,12 +263,17 @@ impl Live {
             .filter(|pair| !self.merged.contains_key(pair))
             .cloned()
             .collect();
-        let merging = || self.merging(self.repo.git());
         let mut exact = new.clone();
-        for (ours, theirs) in exact.iter_mut().filter(|(ours, _)| self.squashes && *ours == tip) {
+        let with_target = exact.iter().any(|(ours, _)| *ours == tip);
+        if self.squashes.is_none() && with_target {
+            self.squashes = Some(squashed::squashes(&self.repo, &tip)?);
+        }
+        let is_joined = self.squashes == Some(true);
+        let merging = || self.merging(self.repo.git());
+        for (ours, theirs) in exact.iter_mut().filter(|(ours, _)| is_joined && *ours == tip) {
             *ours = squashed::joined(&merging, ours, theirs)?;
         }
-        let merges = detect::merges(merging(), &tip, &exact).map_err(failed)?;
+        let merges = detect::merges(&merging, self.repo.scratch(), &tip, &exact)?;
         for (pair, merge) in new.iter().zip(merges) {
             let paths = merge
                 .conflicts
@@ -285,7 +286,15 @@ impl Live {
             self.merged.insert(pair.clone(), paths.collect());
         }
         let name = |n: usize| sides.get(n).map_or_else(String::new, |one| one.who.name.clone());
-        let mut conflicts = Vec::new();
+        let of_unrelated = |n: usize| Pair {
+            a: name(n),
+            b: target.to_owned(),
+            paths: vec![PairPath {
+                path: ".".to_owned(),
+                kind: UNRELATED.to_owned(),
+            }],
+        };
+        let mut conflicts: Vec<Pair> = unrelated.into_iter().map(of_unrelated).collect();
         for ((n, m), pair) in asked.iter().zip(&pairs) {
             let Some(paths) = self.merged.get(pair).filter(|paths| !paths.is_empty()) else {
                 continue;
@@ -358,6 +367,7 @@ impl Live {
         let index = self.folder.path.join(format!("index-{}", self.indexes));
         let index_was = stamp(&own_index);
         copy_index(&own_index, &index).map_err(|e| e.to_string())?;
+        let large = before.as_ref().map(|old| old.large.clone());
         let head_tree = match before {
             Some(old) if old.head == *head => old.head_tree,
             _ => self
@@ -369,13 +379,41 @@ impl Live {
         };
         let begun = Taken {
             head: head.clone(),
+            tree: head_tree.clone(),
             head_tree,
             commit: head.clone(),
             uncommitted: false,
             index,
             index_was,
+            large: large.unwrap_or_default(),
         };
-        self.commit(entry, root, &begun, &[OsString::from(".")]).map(Some)
+        let git = || self.with_index(entry, root, &begun);
+        let mut specs = vec![OsString::from(".")];
+        specs.extend(begun.large.put(&git, root));
+        let mut now = self.commit(entry, root, &begun, &specs)?;
+        now.large = match now.uncommitted {
+            true => LargeFiles::of(git(), root, &now.head_tree, &now.tree).unwrap_or_default(),
+            false => LargeFiles::default(),
+        };
+        Ok(Some(now))
+    }
+
+    /// Git in a worktree, with the copy of its index.
+    fn with_index(&self, entry: &WorktreeEntry, root: &Path, taken: &Taken) -> Git {
+        self.aside(
+            Git::at(root)
+                .arg(option("--git-dir=", &entry.git_dir))
+                .arg(option("--work-tree=", root))
+                .env("GIT_INDEX_FILE", &taken.index)
+                .setting("core.fsmonitor", "false")
+                .setting("core.splitIndex", "false")
+                .setting("core.untrackedCache", "false")
+                .setting("core.safecrlf", "false")
+                .setting("index.skipHash", "true")
+                .setting("add.ignoreErrors", "false")
+                .setting("advice.addEmbeddedRepo", "false")
+                .without_hooks(),
+        )
     }
 
     /// Updates the copy of the index from the files, and makes a commit of it.
@@ -386,22 +424,7 @@ impl Live {
         taken: &Taken,
         specs: &[OsString],
     ) -> Result<Taken, String> {
-        let git = || {
-            self.aside(
-                Git::at(root)
-                    .arg(option("--git-dir=", &entry.git_dir))
-                    .arg(option("--work-tree=", root))
-                    .env("GIT_INDEX_FILE", &taken.index)
-                    .setting("core.fsmonitor", "false")
-                    .setting("core.splitIndex", "false")
-                    .setting("core.untrackedCache", "false")
-                    .setting("core.safecrlf", "false")
-                    .setting("index.skipHash", "true")
-                    .setting("add.ignoreErrors", "false")
-                    .setting("advice.addEmbeddedRepo", "false")
-                    .without_hooks(),
-            )
-        };
+        let git = || self.with_index(entry, root, taken);
         let said = |e: jit_git::GitError| e.to_string();
         git()
             .args(["add", "-A", "--"])
@@ -426,6 +449,7 @@ impl Live {
                 .map_err(said)?,
         };
         Ok(Taken {
+            tree,
             commit,
             uncommitted,
             ..taken.clone()

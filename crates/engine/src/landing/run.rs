@@ -33,7 +33,7 @@ use crate::landing::candidate::{Added, Candidate, Means, nothing};
 use crate::landing::land::{LANDED, Move, require_movable};
 use crate::landing::service::{LandingUnit, ROUNDS, Rules, Run, refused_report, settled};
 use crate::landing::tested::Verdict as Tried;
-use crate::landing::{Repo, remote};
+use crate::landing::{Repo, case_twins, remote};
 use crate::refusals::failed;
 use crate::refusals::refuse;
 use crate::write_path::WriteOptions;
@@ -340,6 +340,7 @@ impl Run<'_> {
                 crate::landing::submodules::bring_submodules(self, root, bumps);
             }
             crate::landing::submodules::forget_submodules(self);
+            self.tell_of_twins(&old, &new);
             for work in &group {
                 let Some(step) = landed.steps.iter().find(|step| step.unit == work.id()) else {
                     continue;
@@ -363,6 +364,17 @@ impl Run<'_> {
         Err(Box::new(
             Refusal::new(Code::Busy, message).help("the same command again"),
         ))
+    }
+
+    /// Warns of names that the landing added and that differ from another one only in case.
+    fn tell_of_twins(&mut self, old: &str, new: &str) {
+        // The units have landed, whatever is known about names.
+        for (added, other) in case_twins::twins(&self.repo, old, new).unwrap_or_default() {
+            self.warnings.push(format!(
+                "{} has {added:?} now, and {other:?} differs only in case: some file systems keep only one of them",
+                self.target
+            ));
+        }
     }
 
     /// The units do not work together: lands the first half, then the other half on top of it.

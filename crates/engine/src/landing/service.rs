@@ -16,7 +16,7 @@
 use crate::api::landing::LandingReply;
 use crate::api::landing::Landings;
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::ops::ControlFlow;
 use std::rc::Rc;
@@ -48,7 +48,9 @@ use crate::crash_point::step;
 use crate::gates::Registry;
 use crate::landing::candidate::{Coming, Step, UNIT};
 use crate::landing::land::{landed_as, tells_of};
+use crate::landing::prediction::Predictions;
 use crate::landing::radar::{Live, Touched};
+use crate::landing::scan::Scan;
 use crate::landing::tested::{TRIAL, digest, discard_trials, trial_target};
 use crate::landing::{Repo, checkout_recovery as half_way};
 use crate::ports::TargetLock;
@@ -160,8 +162,12 @@ pub(crate) struct Run<'a> {
     pub(crate) alone: bool,
     pub(crate) reports: Vec<UnitReport>,
     pub(crate) warnings: Vec<String>,
-    /// The rules that were read last, and git's listing of the files they are in.
-    pub(crate) known: RefCell<Option<(Vec<u8>, Rc<Rules>)>>,
+    /// The rules that were read last, with their commit, and git's listing of the files they are in.
+    pub(crate) known: RefCell<Option<(String, Vec<u8>, Rc<Rules>)>>,
+    pub(crate) predictions: RefCell<Predictions>,
+    pub(crate) scan: Scan,
+    /// The issues that each issue waits for, as they were when this run first asked.
+    pub(crate) waits: RefCell<BTreeMap<String, BTreeSet<String>>>,
 }
 
 pub(crate) fn landing_repo(cx: &Context) -> Outcome<Repo> {
@@ -644,6 +650,9 @@ impl<'a> Run<'a> {
             reports: Vec::new(),
             warnings: cx.warnings.clone(),
             known: RefCell::default(),
+            predictions: RefCell::default(),
+            scan: Scan::default(),
+            waits: RefCell::default(),
         }
     }
 
@@ -659,8 +668,25 @@ impl<'a> Run<'a> {
         Ok(target_lock)
     }
 
+    /// Reads from git, once for all of these units, what is asked for each of them later.
+    fn look_at_all(&mut self, asked: &[UnitId]) -> Outcome<()> {
+        let mut tips = BTreeSet::new();
+        for id in asked {
+            let unit = crate::units::service::load_unit(self.cx, id)?;
+            tips.extend(self.repo.tip(&unit.branch)?);
+        }
+        let tips: Vec<String> = tips.into_iter().collect();
+        let target = self.repo.require_tip(&self.target)?;
+        if !tips.is_empty() {
+            self.repo.learn(&target, &tips)?;
+            self.scan = Scan::of(&self.repo, &target, &tips)?;
+        }
+        Ok(())
+    }
+
     fn all(&mut self, asked: &[UnitId]) -> Outcome<MergeReport> {
         let mut left: Vec<LandingUnit> = Vec::new();
+        self.look_at_all(asked)?;
         for id in asked {
             let unit = crate::units::service::load_unit(self.cx, id)?;
             if self.mode != MergeMode::DryRun {

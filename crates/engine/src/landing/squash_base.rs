@@ -145,6 +145,9 @@ pub(crate) fn squashes(repo: &Repo, target: &str) -> Outcome<bool> {
 
 /// Returns the commit to merge `tip` with.
 pub(crate) fn joined_in(repo: &Repo, target: &str, tip: &str) -> Outcome<String> {
+    if repo.is_plain(target, tip) {
+        return Ok(target.to_owned());
+    }
     joined(&|| repo.git(), target, tip)
 }
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use jit_core::model::refusal::{Code, Refusal};
 use jit_git::Git;
+use jit_git::objects::{Entry, TREE};
 use jit_git::snapshot::Folder;
 use jit_store::Outcome;
 
@@ -53,6 +54,60 @@ pub type Entries = BTreeMap<Vec<u8>, Option<(String, String)>>;
 
 /// Writes a tree that equals `tree` except for these entries, and returns its id.
 pub(crate) fn tree_with(repo: &Repo, tree: &str, entries: &Entries) -> Outcome<String> {
+    let edits: Vec<Edit<'_>> = entries
+        .iter()
+        .map(|(path, entry)| (path.as_slice(), entry))
+        .collect();
+    match edited(repo, &format!("{tree}^{{tree}}"), &edits) {
+        Some(written) => Ok(written),
+        None => tree_by_index(repo, tree, entries),
+    }
+}
+
+/// A path below a tree, and its entry; `None` removes it.
+type Edit<'a> = (&'a [u8], &'a Option<(String, String)>);
+
+/// Writes a tree with these edits, folder by folder. `None` where more than plain files in present folders changes.
+fn edited(repo: &Repo, tree: &str, edits: &[Edit<'_>]) -> Option<String> {
+    let mut listed = repo.entries(tree)?;
+    let mut by_name: BTreeMap<&[u8], Vec<Edit<'_>>> = BTreeMap::new();
+    for (path, entry) in edits {
+        let end = path.iter().position(|b| *b == b'/').unwrap_or(path.len());
+        let (name, rest) = path.split_at(end);
+        by_name.entry(name).or_default().push((rest, entry));
+    }
+    for (name, below) in by_name {
+        let place = listed.iter().position(|one| one.name == name);
+        match below.as_slice() {
+            [([], entry)] => {
+                let present = place.and_then(|n| listed.get(n));
+                if present.is_some_and(|one| one.mode == TREE) {
+                    return None;
+                }
+                listed.retain(|one| one.name != name);
+                if let Some((mode, id)) = entry {
+                    listed.push(Entry {
+                        mode: mode.clone(),
+                        name: name.to_owned(),
+                        id: id.clone(),
+                    });
+                }
+            }
+            below => {
+                let folder = listed.get_mut(place?).filter(|one| one.mode == TREE)?;
+                let inside: Option<Vec<Edit<'_>>> = below
+                    .iter()
+                    .map(|(rest, entry)| Some((rest.strip_prefix(b"/")?, *entry)))
+                    .collect();
+                folder.id = edited(repo, &folder.id, &inside?)?;
+            }
+        }
+    }
+    // Git has no empty folders.
+    (!listed.is_empty()).then(|| repo.write_tree(&listed))?
+}
+
+fn tree_by_index(repo: &Repo, tree: &str, entries: &Entries) -> Outcome<String> {
     let folder = Folder::make(repo.scratch()).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
     let index = folder.path.join("index");
     let git = || repo.git().env("GIT_INDEX_FILE", &index);

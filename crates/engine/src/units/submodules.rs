@@ -1,11 +1,12 @@
 //! Checks out the submodules of a new worktree.
 //!
-//! What must hold: a submodule commit that only the main checkout's copy has (it was never pushed) is fetched from
-//! that copy. A worktree has its own copies, which git clones from the submodule's URL alone.
+//! What must hold: a submodule is cloned from the main checkout's copy if its own address cannot be reached. A commit
+//! that only that copy has (it was never pushed) is fetched from there. The clone's remote is the submodule's own address
+//! in any case.
 //!
-//! Limitations: works only if the URL can be cloned, and only for submodules that the main checkout has cloned.
+//! Limitations: works only for submodules that the main checkout has cloned.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -69,13 +70,46 @@ fn bring(root: &Path, kept: &Path, deep: usize) -> bool {
         };
         let path = Path::new(OsStr::from_bytes(path));
         let (own, copy) = (root.join(path), kept.join(name));
-        let cloned = own.join(".git").symlink_metadata().is_ok();
-        if !inside(name) || !inside(path) || !cloned || !copy.is_dir() {
+        if !inside(name) || !inside(path) || !copy.is_dir() {
+            continue;
+        }
+        if own.join(".git").symlink_metadata().is_err() {
+            brought |= clone(root, name, path, &copy);
+        }
+        if own.join(".git").symlink_metadata().is_err() {
             continue;
         }
         brought |= fetch(root, path, &copy) || bring(&own, &copy.join("modules"), deep);
     }
     brought
+}
+
+/// Clones a submodule from a copy, and gives it its own address as remote. Returns whether that succeeded.
+fn clone(root: &Path, name: &Path, path: &Path, copy: &Path) -> bool {
+    let mut key = OsString::from("submodule.");
+    key.push(name);
+    key.push(".url");
+    let own = |command: &[&str]| {
+        let git = Git::at(root).arg("submodule").args(command).arg("--").arg(path);
+        git.run().is_ok()
+    };
+    // Its own address is known before another one is used.
+    let known = own(&["--quiet", "init"]);
+    let cloned = Git::at(root)
+        .without_hooks()
+        // A name may contain `=`, which an option cannot.
+        .env("GIT_CONFIG_COUNT", "2")
+        .env("GIT_CONFIG_KEY_0", key)
+        .env("GIT_CONFIG_VALUE_0", copy)
+        .env("GIT_CONFIG_KEY_1", "protocol.file.allow")
+        .env("GIT_CONFIG_VALUE_1", "always")
+        .args(["submodule", "update", "--init", "--checkout", "--quiet", "--"])
+        .arg(path)
+        .run();
+    // A commit that no branch of the copy has is fetched later.
+    let there = root.join(path).join(".git").symlink_metadata().is_ok();
+    let synced = known && own(&["--quiet", "sync"]);
+    there && (cloned.is_ok() || synced)
 }
 
 /// Fetches the commit to be checked out at `path`, unless it exists. Returns whether it was fetched.

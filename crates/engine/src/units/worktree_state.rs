@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::unit::{Failure, Phase, Unit};
-use jit_git::Git;
 use jit_git::files::plain;
+use jit_git::{Git, GitError, worktrees};
 use jit_os::file;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
@@ -146,13 +146,8 @@ pub(crate) fn require_committed(cx: &Context, unit: &Unit, tip: &str) -> Outcome
     require_there(cx, unit, root)?;
     let shown = shell_word(&unit.worktree_path);
     let refuse = |why: String, help: String| Err(Box::new(Refusal::new(Code::Uncommitted, why).help(help)));
-    let git_dir = cx
-        .git_at(root)
-        .args(["rev-parse", "--absolute-git-dir"])
-        .line()
-        .map_err(failed)?;
-    let git_dir = Path::new(&git_dir);
-    if let Some(begun) = unfinished(git_dir) {
+    let git_dir = leads_to(root).unwrap_or_else(|| root.join(".git"));
+    if let Some(begun) = unfinished(&git_dir) {
         let why = format!("a {} in the worktree of {} is not finished", begun.what, unit.id);
         return refuse(why, format!("cd {shown}, then: git {}", begun.go_on));
     }
@@ -186,6 +181,11 @@ pub(crate) fn require_committed(cx: &Context, unit: &Unit, tip: &str) -> Outcome
     if let Some(first) = first {
         let why = format!("{} has work that is not committed, {first:?} for one", unit.id);
         return refuse(why, format!("git -C {shown} add -A && git -C {shown} commit"));
+    }
+    // Read from git's files. Where they tell something else, git is asked.
+    let common = crate::units::service::common(cx)?;
+    if matches!(worktrees::head(common, &git_dir), Ok((_, Some(head))) if head == tip) {
+        return Ok(());
     }
     let head = cx.git_at(root).verify("HEAD^{commit}").map_err(failed)?;
     let on = cx.git_at(root).symbolic_head().map_err(failed)?;

@@ -17,6 +17,7 @@ use jit_core::model::lease::Resource;
 use jit_core::model::refusal::{Code, Details, Refusal};
 use jit_core::model::time::Wall;
 use jit_core::model::unit::{self, Facts, Failure, Phase, Unit, UnitInput};
+use jit_git::worktrees;
 use jit_os::io_refusal;
 use jit_store::Outcome;
 
@@ -401,7 +402,7 @@ pub(crate) fn remove(cx: &Context, mut unit: Unit, force: Force) -> Outcome<Clea
     step("removing");
     move_away(&site, &trash, &manifest)?;
     step("removed");
-    let branch_stays = drop_branch(cx, &site, &trash, &mut manifest)?;
+    let branch_stays = drop_branch(&site, &trash, &mut manifest)?;
     step("unnamed");
     let tree = trash.folder(&manifest.id).join(TREE);
     // Deleted only if it is still what was examined.
@@ -468,8 +469,11 @@ pub(crate) fn keep(
         .and_then(Path::file_name)
         .map(|name| shown(Path::new(name)));
     manifest.head.clone_from(&evidence.head);
-    if site.admin.is_some() {
-        manifest.head_ref = site.git().symbolic_head().map_err(|e| refuse(Code::Io, e))?;
+    if let Some(admin) = &site.admin {
+        manifest.head_ref = match worktrees::head(&site.common, admin) {
+            Ok((Some(branch), _)) => Some(format!("refs/heads/{branch}")),
+            _ => site.git().symbolic_head().map_err(|e| refuse(Code::Io, e))?,
+        };
     }
     manifest.branch_tip.clone_from(&evidence.branch_tip);
     manifest.name_work(&evidence.work, &evidence.aside);
@@ -527,7 +531,7 @@ fn move_away(site: &Site, trash: &Trash, manifest: &Manifest) -> Outcome<()> {
 
 /// Deletes the unit's branch, which has landed or is among the rescued refs by now. Returns the reason if it stays: if
 /// it is another name for a branch, or a branch is another name for it, deleting it would affect others.
-fn drop_branch(cx: &Context, site: &Site, trash: &Trash, manifest: &mut Manifest) -> Outcome<Option<String>> {
+fn drop_branch(site: &Site, trash: &Trash, manifest: &mut Manifest) -> Outcome<Option<String>> {
     let branch = &site.branch;
     if *branch == site.target {
         return Ok(Some("it is the target".to_owned()));
@@ -539,13 +543,37 @@ fn drop_branch(cx: &Context, site: &Site, trash: &Trash, manifest: &mut Manifest
     let git = || raw::git(&site.common, &site.common);
     let failed = |e| refuse(Code::Io, e);
     let short = |name: &str| name.strip_prefix("refs/heads/").unwrap_or(name).to_owned();
-    if let Some(goal) = git().symbolic(&name).map_err(failed)? {
+    let branches = git()
+        .args([
+            "for-each-ref",
+            "--format=%(objectname) %(symref) %(refname)",
+            "refs/heads",
+        ])
+        .run()
+        .map_err(failed)?;
+    let branches = String::from_utf8_lossy(&branches).into_owned();
+    let mut tip = None;
+    for line in branches.lines() {
+        let mut words = line.splitn(3, ' ');
+        let (Some(at), Some(goal), Some(other)) = (words.next(), words.next(), words.next()) else {
+            continue;
+        };
+        match (other == name, goal) {
+            (true, "") => tip = Some(at.to_owned()),
+            (true, goal) => return Ok(Some(format!("it is another name for {}", short(goal)))),
+            (false, goal) if goal == name => {
+                return Ok(Some(format!("{} is another name for it", short(other))));
+            }
+            _ => {}
+        }
+    }
+    // Git does not list a name that leads nowhere.
+    if tip.is_none()
+        && let Some(goal) = git().symbolic(&name).map_err(failed)?
+    {
         return Ok(Some(format!("it is another name for {}", short(&goal))));
     }
-    if let Some(other) = other_name_of(cx, &name)? {
-        return Ok(Some(format!("{} is another name for it", short(&other))));
-    }
-    let Some(tip) = git().verify(&name).map_err(failed)? else {
+    let Some(tip) = tip else {
         return Ok(None);
     };
     if manifest.branch_tip.as_ref() != Some(&tip) {
@@ -558,25 +586,21 @@ fn drop_branch(cx: &Context, site: &Site, trash: &Trash, manifest: &mut Manifest
         .run()
         .map_err(failed)?;
     // Deletes git's settings for the branch; an error means that there were none.
-    let section = format!("branch.{branch}");
-    let _ = git()
-        .args(["config", "--local", "--remove-section", &section])
-        .run();
+    if may_have_settings(&site.common, branch) {
+        let section = format!("branch.{branch}");
+        let _ = git()
+            .args(["config", "--local", "--remove-section", &section])
+            .run();
+    }
     Ok(None)
 }
 
-/// A symbolic ref that leads to this one.
-fn other_name_of(cx: &Context, name: &str) -> Outcome<Option<String>> {
-    let common = crate::units::service::common(cx)?;
-    let all = raw::git(common, common)
-        .args(["for-each-ref", "--format=%(symref) %(refname)", "refs/heads"])
-        .run()
-        .map_err(|e| refuse(Code::Io, e))?;
-    let all = String::from_utf8_lossy(&all);
-    let mut names = all.lines().filter_map(|line| line.split_once(' '));
-    Ok(names
-        .find(|(goal, _)| *goal == name)
-        .map(|(_, other)| other.to_owned()))
+/// Whether git's settings may have a section for a branch.
+fn may_have_settings(common: &Path, branch: &str) -> bool {
+    let text = std::fs::read(common.join("config")).unwrap_or_default();
+    let has = |what: &str| text.windows(what.len()).any(|part| part == what.as_bytes());
+    // Git escapes these two; a file that is included has settings of its own.
+    has(branch) || branch.contains(['"', '\\']) || has("include")
 }
 
 fn cleaned(cx: &Context, unit: &Unit, manifest: Option<Manifest>, branch_deleted: bool) -> Outcome<Cleaned> {

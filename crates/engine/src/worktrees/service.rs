@@ -153,12 +153,43 @@ pub(crate) fn create_unit(cx: &Context, asked: &CreateUnit) -> Outcome<Answer> {
         }
         _ => crate::worktrees::provisioning::make_unit(cx, asked, issue.as_ref())?,
     };
+    let elsewhere = begun_elsewhere(cx, asked, &unit)?;
     let view = crate::write_path::view(cx)?;
-    crate::write_path::read_answer(
+    let mut answer = crate::write_path::read_answer(
         cx,
         &view,
         Reply::Units(UnitReply::Unit(Box::new(UnitView::of(unit)))),
-    )
+    )?;
+    answer.warnings.extend(elsewhere);
+    Ok(answer)
+}
+
+/// A warning if the unit does not begin at the branch that is checked out here, and would lack commits of it.
+fn begun_elsewhere(cx: &Context, asked: &CreateUnit, unit: &Unit) -> Outcome<Option<String>> {
+    let Some(here) = cx.branch.as_deref().filter(|here| *here != unit.target) else {
+        return Ok(None);
+    };
+    if asked.base.is_some() || asked.target.is_some() {
+        return Ok(None);
+    }
+    let view = crate::write_path::view(cx)?;
+    let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+    if units.iter().any(|other| other.branch == here) {
+        return Ok(None);
+    }
+    let tip = format!("refs/heads/{here}");
+    let has = cx
+        .git_in(crate::units::service::common(cx)?)
+        .args(["merge-base", "--is-ancestor", &tip, &unit.base])
+        .try_run()
+        .map_err(git)?;
+    let word = shell_word(here);
+    Ok((has.0 == Some(1)).then(|| {
+        format!(
+            "{} begins at {}, without the commits of {here}, which is checked out here; to begin there: --base {word}",
+            unit.id, unit.target
+        )
+    }))
 }
 
 /// The unit that the caller already has for this issue, from whatever worktree the request comes.

@@ -19,6 +19,7 @@
 //! | commit-msg | empties a message that has only our trailers, so that git gives up as it would have |
 //! | pre-push | reports commits whose lease has ended, in [`push`] (C3) |
 //! | post-checkout, post-merge, post-rewrite | bring issues of the tree into the log |
+//! | post-rewrite | after a rebase: which commits stayed as they were, in [`rewritten`] (C4) |
 //! | pre-receive | on a server, in [`push`] (C5) |
 //!
 //! Limitations: a kept hook runs as `<hook>.before-jit`, so a hook that reads its own name sees that. Git runs no
@@ -32,6 +33,7 @@ pub mod locked;
 pub mod merge_driver;
 pub mod pre_commit;
 pub mod push;
+pub mod rewritten;
 pub mod run;
 pub mod script;
 pub mod site;

@@ -1,7 +1,8 @@
 //! The hooks pre-push and pre-receive.
 //!
 //! pre-push (C3): reports commits whose lease has ended, one line for each lease. `hooks.pre_push = "strict"` refuses
-//! them, `"off"` skips the check. A lease counts as active while its agent holds the same issue again.
+//! them, `"off"` skips the check. A lease counts as active while its agent holds the same issue again. Commits of an issue
+//! that is done always pass: their lease ended with the work.
 //!
 //! pre-receive (C5): with a log here, refuses commits that contradict it. Without one, refuses trailers that jit
 //! cannot have written. Commits without trailers pass: people without jit may push. At that moment the objects are
@@ -13,6 +14,7 @@ use std::path::Path;
 
 use jit_core::log::state;
 use jit_core::model::ids::{AgentId, LeaseId, WorktreeId};
+use jit_core::model::issue::IssueState;
 use jit_core::model::refusal::{Code, Refusal};
 use jit_git::Git;
 use jit_store::Outcome;
@@ -126,8 +128,15 @@ fn ended(cx: &Context, commits: &[Commit]) -> Outcome<Vec<String>> {
             continue;
         }
         let issue = state::issue_at(&*view.table, resource.split_once(':').map_or("", |(_, key)| key))
-            .map_err(unreadable)?
-            .map_or(resource.clone(), |issue| issue.id.to_string());
+            .map_err(unreadable)?;
+        // The lease ended because the work was finished.
+        if issue
+            .as_ref()
+            .is_some_and(|issue| issue.state == IssueState::Done)
+        {
+            continue;
+        }
+        let issue = issue.map_or(resource.clone(), |issue| issue.id.to_string());
         let by = agent.map_or("somebody", String::as_str);
         let many = match commits.as_slice() {
             [one] => format!("commit {} was", one.short()),

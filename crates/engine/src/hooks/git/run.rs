@@ -9,7 +9,7 @@ use jit_git::{GitEnv, Place};
 use jit_os::file;
 use jit_store::Outcome;
 
-use super::{pre_commit, push, trailers};
+use super::{pre_commit, push, rewritten, trailers};
 use crate::api::Options;
 use crate::hooks::git::{CLIENT, MERGED, SERVER};
 use crate::refusals::no_place;
@@ -31,7 +31,11 @@ pub fn run(options: &Options, hook: &str, args: &[OsString], input: &[u8]) -> Ou
             place(options).and_then(|place| trailers::require_message(&place, args)),
             |_| true,
         ),
-        "post-checkout" | "post-merge" | "post-rewrite" => harmless(join(options), |_| true),
+        "post-checkout" | "post-merge" => harmless(join(options), |_| true),
+        "post-rewrite" => {
+            let noted = rewritten::note(options, args, input);
+            harmless(noted.and_then(|()| join(options)), |_| true)
+        }
         other => {
             let known: Vec<&str> = CLIENT.iter().chain(SERVER).copied().collect();
             let message = format!("jit has no hook {other:?}; it has {}", known.join(", "));

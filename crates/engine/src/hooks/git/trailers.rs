@@ -1,5 +1,6 @@
 //! Trailers that name the leases under which a commit was made (C4): one `JIT-Lease` for each lease the committer
-//! holds in this worktree, one `JIT-Agent`, one `JIT-Worktree`.
+//! holds in this worktree, one `JIT-Agent`, one `JIT-Worktree`. A commit that records that an issue is done names the
+//! lease that ended with that.
 //!
 //! What must hold:
 //! - A committer without a lease here gets no trailers: the message stays as it is, to the byte.
@@ -11,6 +12,7 @@
 //!
 //! Limitation: `trailer.<name>.command` of the user's configuration runs, as with every `interpret-trailers`.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
@@ -25,7 +27,9 @@ use jit_store::Outcome;
 
 use crate::api::Options;
 use crate::config::Mode;
-use crate::hooks::git::verify::{AGENT, LEASE, WORKTREE};
+use crate::context::Context;
+use crate::hooks::git::staged::{self, Kind};
+use crate::hooks::git::verify::{AGENT, LEASE, Leases, WORKTREE};
 use crate::refusals::refuse;
 use crate::worktree_identity::identity::Need;
 
@@ -48,13 +52,16 @@ pub fn prepare(options: &Options, args: &[OsString]) -> Outcome<Vec<String>> {
     own.retain(|lease| lease.resource.issue().is_some());
     own.retain(|lease| lease.held_by(&cx.actor) && !lease.expired(&view.now));
     own.sort_by_key(|lease| lease.token);
-    if own.is_empty() {
+    let mut named: Vec<LeaseId> = own.into_iter().map(|lease| lease.lease_id).collect();
+    for lease in finished_with(&cx)? {
+        if !named.contains(&lease) {
+            named.push(lease);
+        }
+    }
+    if named.is_empty() {
         return Ok(Vec::new());
     }
-    let mut wanted: Vec<String> = own
-        .iter()
-        .map(|lease| format!("{LEASE}: {}", lease.lease_id))
-        .collect();
+    let mut wanted: Vec<String> = named.iter().map(|lease| format!("{LEASE}: {lease}")).collect();
     wanted.push(format!("{AGENT}: {}", cx.actor.agent_id));
     wanted.extend(cx.actor.worktree_id.iter().map(|id| format!("{WORKTREE}: {id}")));
     let message = std::fs::read(path).map_err(|e| io_refusal("read", path, &e))?;
@@ -63,6 +70,37 @@ pub fn prepare(options: &Options, args: &[OsString]) -> Outcome<Vec<String>> {
         file::replace(path, &message).map_err(|e| io_refusal("write", path, &e))?;
     }
     Ok(Vec::new())
+}
+
+/// The leases that ended because the committer closed an issue here, where this commit has files of that issue: the commit
+/// that records it belongs to that work.
+fn finished_with(cx: &Context) -> Outcome<Vec<LeaseId>> {
+    let mut issues = BTreeSet::new();
+    for one in staged::all(&cx.place)? {
+        if let Kind::Issue(id, _) = one.kind() {
+            issues.insert(id);
+        }
+    }
+    let view = crate::write_path::view(cx)?;
+    let mut closed = Vec::new();
+    for id in issues {
+        let found = state::issue(&*view.table, &id).map_err(|e| refuse(Code::Io, e))?;
+        closed.extend(
+            found
+                .filter(|issue| issue.state.is_closed())
+                .map(|issue| issue.id),
+        );
+    }
+    drop(view);
+    if closed.is_empty() {
+        return Ok(Vec::new());
+    }
+    let leases = Leases::load(cx)?;
+    let own = |(_, agent, worktree): &(&LeaseId, &AgentId, Option<&WorktreeId>)| {
+        **agent == cx.actor.agent_id && *worktree == cx.actor.worktree_id.as_ref()
+    };
+    let under = closed.iter().filter_map(|issue| leases.closed_under(issue));
+    Ok(under.filter(own).map(|(lease, ..)| lease.clone()).collect())
 }
 
 /// The hook commit-msg: a message that has only our trailers counts as empty.

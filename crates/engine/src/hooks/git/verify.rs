@@ -13,11 +13,13 @@
 //! when it starts, the log when the event is written. Dates are trusted, as git trusts them. This is an audit of
 //! honest programs, not a proof against forgery.
 //!
+//! Two things may come after the lease: the commit that records that the issue is done, since the lease ends with that;
+//! and a rebase that changes nothing in the commit, which counts from when the commit was made first ([`rewritten`]).
+//!
 //! Cost: one git process for the whole range, one pass over the log.
 //!
-//! Limitations: a commit that is rewritten after its lease has ended (a rebase by an agent without a lease) keeps its
-//! trailers and is violated, because it was committed again without a lease. After `jit recover`, leases that had
-//! ended are unknown.
+//! Limitations: a commit that is amended or picked after its lease has ended keeps its trailers and is violated, because
+//! it was committed again without a lease. After `jit recover`, leases that had ended are unknown.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -25,8 +27,8 @@ use std::ops::ControlFlow;
 use jit_core::log::event::{Event, Stamped};
 use jit_core::log::state;
 use jit_core::model::ids::{AgentId, IssueId, LeaseId, WorktreeId};
-use jit_core::model::issue::text_digest;
-use jit_core::model::lease::Lease;
+use jit_core::model::issue::{Issue, text_digest};
+use jit_core::model::lease::{Lease, Resource};
 use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::time::Wall;
 use jit_git::{Git, Place};
@@ -35,6 +37,7 @@ use jit_store::Outcome;
 
 use crate::api::verify::{Judged, Verdict, Verified};
 use crate::context::Context;
+use crate::hooks::git::rewritten;
 use crate::refusals::refuse;
 
 pub const LEASE: &str = "JIT-Lease";
@@ -59,6 +62,11 @@ pub struct Commit {
 }
 
 impl Commit {
+    /// Whether the commit changes the file of this issue.
+    fn changes(&self, issue: &str) -> bool {
+        self.issues.iter().any(|name| name.eq_ignore_ascii_case(issue))
+    }
+
     /// Returns the first twelve digits of the hash.
     pub fn short(&self) -> &str {
         self.hash.get(..12).unwrap_or(&self.hash)
@@ -134,6 +142,8 @@ struct Span {
     token: u64,
     how: &'static str,
     over: bool,
+    /// The issue became done under this lease, or after it with no other in between.
+    finished: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -184,6 +194,7 @@ impl Leases {
                 let at = lease.expires_at.min(line.at);
                 self.end(&lease.lease_id, at, "run out");
             }
+            Event::Issue { issue, .. } => self.mark_finished(issue),
             _ => {}
         }
     }
@@ -209,6 +220,7 @@ impl Leases {
             token: lease.token,
             how: "run out",
             over: false,
+            finished: false,
         });
         self.grants.entry(resource).or_default().push((
             lease.token,
@@ -216,6 +228,27 @@ impl Leases {
             lease.agent_id.clone(),
             lease.lease_id.clone(),
         ));
+    }
+
+    /// Notes on the last lease of an issue whether the issue is done. An issue that is reopened is not.
+    fn mark_finished(&mut self, issue: &Issue) {
+        let resource = Resource::Issue(issue.id.clone()).key();
+        let last = self.grants.get(&resource).and_then(|all| all.last());
+        let Some((_, _, _, id)) = last.cloned() else {
+            return;
+        };
+        if let Some(span) = self.last(&id) {
+            span.finished = issue.state.is_closed();
+        }
+    }
+
+    /// Returns the last lease on an issue if the issue was closed under it: lease, agent and worktree.
+    pub fn closed_under(&self, issue: &IssueId) -> Option<(&LeaseId, &AgentId, Option<&WorktreeId>)> {
+        let all = self.grants.get(&Resource::Issue(issue.clone()).key())?;
+        let (_, _, agent, id) = all.last()?;
+        let past = self.by_id.get(id.as_str())?;
+        let finished = past.spans.last().is_some_and(|span| span.finished);
+        finished.then_some((id, agent, past.worktree.as_ref()))
     }
 
     /// Returns the resource of a lease.
@@ -290,9 +323,11 @@ impl Leases {
         }
         let first = commit.committed.saturating_mul(1000);
         let last = first.saturating_add(999);
+        // The lease ended with the issue, and this commit has the issue's files.
+        let records_the_end = |span: &Span| span.finished && commit.changes(what);
         let held = past.spans.iter().find(|span| {
             last.saturating_add(TOLERANCE_MS) >= span.from.ms()
-                && first <= span.until.ms().saturating_add(TOLERANCE_MS)
+                && (first <= span.until.ms().saturating_add(TOLERANCE_MS) || records_the_end(span))
         });
         let Some(span) = held else {
             let at = Wall::from_ms(first);
@@ -381,14 +416,31 @@ pub fn range(place: &Place, cx: Option<&Context>, range: &str) -> Outcome<Verifi
         Some(cx) if cx.store.exists()? => Some(Leases::load(cx)?),
         _ => None,
     };
-    let commits = commits
-        .iter()
-        .map(|commit| {
-            let jit_wrote =
-                |issue: &str| cx.is_some_and(|cx| wrote(cx, Git::in_git_dir(git_dir), &commit.hash, issue));
-            judge(commit, leases.as_ref(), &jit_wrote)
-        })
-        .collect();
+    let first_made = cx.map(|cx| rewritten::first_made(&cx.place.control_dir));
+    let judge_one = |commit: &Commit| {
+        let jit_wrote =
+            |issue: &str| cx.is_some_and(|cx| wrote(cx, Git::in_git_dir(git_dir), &commit.hash, issue));
+        judge(commit, leases.as_ref(), &jit_wrote)
+    };
+    let commits = commits.iter().map(|commit| {
+        let judged = judge_one(commit);
+        let earlier = first_made.as_ref().and_then(|made| made.get(&commit.hash));
+        let Some(committed) = earlier.filter(|_| judged.verdict == Verdict::Violated) else {
+            return judged;
+        };
+        let before = Commit {
+            committed: *committed,
+            ..commit.clone()
+        };
+        match judge_one(&before) {
+            again if again.verdict == Verdict::Verified => Judged {
+                reason: format!("{}; rebased since, unchanged", again.reason),
+                ..again
+            },
+            _ => judged,
+        }
+    });
+    let commits = commits.collect();
     Ok(Verified { commits })
 }
 
@@ -432,6 +484,7 @@ mod tests {
                     token: 5,
                     how: "run out",
                     over: true,
+                    finished: false,
                 }],
             },
         );

@@ -131,11 +131,18 @@ pub fn gather(site: &Site, walk: &Walk, admin: &Walk, ignored: &[String]) -> Out
     look.commits()?;
     if site.admin.is_some() {
         look.in_progress();
-        look.index()?;
         if site.root_is_there {
-            let unstaged = look.status(ignored)?;
-            look.tracked(&unstaged)?;
+            // Both read all files: at the same time.
+            let (status, hashed) = std::thread::scope(|scope| {
+                let status = scope.spawn(|| status_of(site));
+                let hashed = look.index().and_then(|()| look.hashes());
+                (status.join(), hashed)
+            });
+            let status = status.map_err(|_| refuse(Code::Io, "git status could not be read"))?;
+            let (hashed, unstaged) = (hashed?, look.status(&status.map_err(failed)?, ignored)?);
+            look.tracked(&hashed, &unstaged)?;
         } else {
+            look.index()?;
             look.staged_only()?;
         }
     } else if site.root_is_there {
@@ -190,11 +197,20 @@ impl Look<'_> {
         }
     }
 
+    /// False only if the file of the index has no part with this name, and is not one of several.
+    fn index_may_have(&self, name: &[u8]) -> bool {
+        let path = self.site.admin.as_ref().map(|admin| admin.join("index"));
+        let content = path.and_then(|path| fs::read(path).ok());
+        content.is_none_or(|content| content.windows(4).any(|part| part == name || part == b"link"))
+    }
+
     fn index(&mut self) -> Outcome<()> {
-        // The index also keeps the sides of resolved conflicts.
-        let undo = self.site.git().args(["ls-files", "-z", "--resolve-undo"]).run();
-        for record in records(&undo.map_err(failed)?) {
-            self.out.undo.push(record.to_vec());
+        // The index also keeps the sides of resolved conflicts, in a part with this name.
+        if self.index_may_have(b"REUC") {
+            let undo = self.site.git().args(["ls-files", "-z", "--resolve-undo"]).run();
+            for record in records(&undo.map_err(failed)?) {
+                self.out.undo.push(record.to_vec());
+            }
         }
         let listing = self.site.git().args(["ls-files", "-z", "-s", "-v"]).run();
         for record in records(&listing.map_err(failed)?) {
@@ -238,28 +254,15 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Reads `git status`. Returns the paths that it reports as changed.
-    fn status(&mut self, ignored: &[String]) -> Outcome<HashSet<PathBuf>> {
-        let status = self
-            .site
-            .git()
-            .args([
-                "status",
-                "--porcelain=v1",
-                "-z",
-                "--no-renames",
-                "--untracked-files=all",
-            ])
-            .args(["--ignored=matching", "--ignore-submodules=none"])
-            .run()
-            .map_err(failed)?;
+    /// Reads the output of `git status`. Returns the paths that it reports as changed.
+    fn status(&mut self, status: &[u8], ignored: &[String]) -> Outcome<HashSet<PathBuf>> {
         let patterns: Vec<Pattern> = ignored
             .iter()
             .filter_map(|text| Pattern::parse(text).ok())
             .collect();
         let inner = self.walk.repositories();
         let mut changed = HashSet::new();
-        for record in records(&status) {
+        for record in records(status) {
             let (Some(marks), Some(name)) = (record.get(..2), record.get(3..)) else {
                 continue;
             };
@@ -381,8 +384,8 @@ impl Look<'_> {
         }
     }
 
-    /// Finds tracked files whose bytes differ from the index although git's status does not show it.
-    fn tracked(&mut self, unstaged: &HashSet<PathBuf>) -> Outcome<()> {
+    /// The tracked files that are there, with the object ids of their bytes.
+    fn hashes(&self) -> Outcome<Vec<(Indexed, String)>> {
         let entries: Vec<Indexed> = self
             .out
             .index
@@ -397,11 +400,15 @@ impl Look<'_> {
             .collect();
         let paths: Vec<&Path> = entries.iter().map(|one| one.path.as_path()).collect();
         let hashes = raw::hashes(&self.site.common, &self.site.root, &paths, false)?;
-        let differ: Vec<&Indexed> = entries
+        Ok(entries.into_iter().zip(hashes).collect())
+    }
+
+    /// Finds tracked files whose bytes differ from the index although git's status does not show it.
+    fn tracked(&mut self, hashed: &[(Indexed, String)], unstaged: &HashSet<PathBuf>) -> Outcome<()> {
+        let differ: Vec<&Indexed> = hashed
             .iter()
-            .zip(&hashes)
             .filter(|(one, hash)| {
-                one.oid != **hash && !unstaged.contains(&one.path) && !self.is_derived(&one.path)
+                one.oid != *hash && !unstaged.contains(&one.path) && !self.is_derived(&one.path)
             })
             .map(|(one, _)| one)
             .collect();
@@ -449,6 +456,7 @@ impl Look<'_> {
 
     /// Examines the repositories inside: their commits must be on a remote of theirs.
     fn repositories(&mut self) -> Outcome<()> {
+        let bare = self.walk.bare_repositories();
         for inner in self.walk.repositories() {
             let root = self.site.root.join(&inner);
             if holds_something(&|| quiet(Git::at(&root)), true) {
@@ -456,7 +464,18 @@ impl Look<'_> {
                 self.out.work_inside.push(inner);
             }
         }
-        for inner in self.walk.bare_repositories() {
+        let tracked: HashSet<&Path> = match bare.is_empty() {
+            true => HashSet::new(),
+            false => self.out.index.iter().map(|one| one.path.as_path()).collect(),
+        };
+        // A repository whose files are all in the index is content of this one, such as the data of a test. Its changes
+        // were found like those of any other file.
+        let is_content = |inner: &PathBuf| {
+            let mut files = self.walk.below(inner).filter(|one| one.what != What::Folder);
+            files.all(|one| tracked.contains(one.path.as_path()))
+        };
+        let bare: Vec<PathBuf> = bare.into_iter().filter(|inner| !is_content(inner)).collect();
+        for inner in bare {
             let root = self.site.root.join(&inner);
             if holds_something(&|| quiet(Git::in_git_dir(&root)), false) {
                 self.work(Kind::Repository, shown(&inner));
@@ -488,6 +507,15 @@ impl Look<'_> {
         }
         Ok(())
     }
+}
+
+/// What git says about the files of a worktree.
+fn status_of(site: &Site) -> Result<Vec<u8>, GitError> {
+    site.git()
+        .args(["status", "--porcelain=v1", "-z", "--no-renames"])
+        .args(["--untracked-files=all", "--ignored=matching"])
+        .arg("--ignore-submodules=none")
+        .run()
 }
 
 fn quiet(git: Git) -> Git {

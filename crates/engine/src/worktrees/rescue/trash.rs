@@ -237,6 +237,18 @@ impl Trash {
         }
     }
 
+    /// False if no entry has refs, as git's files show.
+    fn may_have_refs(&self) -> bool {
+        let there = |name: &str| self.common.join(name).symlink_metadata().is_ok();
+        if there("reftable") || there(REFS) {
+            return true;
+        }
+        match fs::read(self.common.join("packed-refs")) {
+            Ok(packed) => packed.windows(REFS.len()).any(|part| part == REFS.as_bytes()),
+            Err(e) => e.kind() != io::ErrorKind::NotFound,
+        }
+    }
+
     /// All entries, and the names of those that have refs.
     fn found(&self) -> Outcome<(Vec<Manifest>, BTreeSet<RescueId>)> {
         let mut found: BTreeMap<RescueId, Manifest> = BTreeMap::new();
@@ -253,10 +265,13 @@ impl Trash {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(io_refusal("read", &self.folder, &e)),
         }
-        let listing = raw::git(&self.common, &self.common)
-            .args(["for-each-ref", "--format=%(refname)", REFS])
-            .run()
-            .map_err(|e| refuse(Code::Io, e))?;
+        let listing = match self.may_have_refs() {
+            true => raw::git(&self.common, &self.common)
+                .args(["for-each-ref", "--format=%(refname)", REFS])
+                .run()
+                .map_err(|e| refuse(Code::Io, e))?,
+            false => Vec::new(),
+        };
         let mut in_refs = BTreeSet::new();
         for line in String::from_utf8_lossy(&listing).lines() {
             let name = line.strip_prefix(REFS).and_then(|rest| rest.strip_prefix('/'));

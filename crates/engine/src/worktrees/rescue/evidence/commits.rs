@@ -12,6 +12,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
+use jit_git::objects::Objects;
 use jit_os::file;
 use jit_store::Outcome;
 
@@ -25,13 +26,20 @@ use crate::worktrees::rescue::walk::What;
 impl Look<'_> {
     pub(super) fn commits(&mut self) -> Outcome<()> {
         let site = self.site;
-        let tip = format!("refs/heads/{}^{{commit}}", site.branch);
-        self.out.branch_tip = self.repository().verify(&tip).map_err(failed)?;
+        // One process for all questions, in the worktree's own git folder: it has a HEAD of its own.
+        let mut objects = Objects::start(site.git()).ok();
+        let mut object = |name: &str| -> Outcome<Option<String>> {
+            let known = objects.as_mut().and_then(|objects| objects.info(name).ok());
+            match known.flatten() {
+                Some(found) => Ok(Some(found.id)),
+                None => site.git().verify(name).map_err(failed),
+            }
+        };
+        self.out.branch_tip = object(&format!("refs/heads/{}^{{commit}}", site.branch))?;
         if site.admin.is_some() {
-            self.out.head = site.git().verify("HEAD^{commit}").map_err(failed)?;
+            self.out.head = object("HEAD^{commit}")?;
         }
-        let target = format!("refs/heads/{}^{{commit}}", site.target);
-        let mut target = self.repository().verify(&target).map_err(failed)?;
+        let mut target = object(&format!("refs/heads/{}^{{commit}}", site.target))?;
         if target.is_none() {
             target = self.renamed_target()?;
         }
@@ -40,6 +48,14 @@ impl Look<'_> {
             .flatten()
             .cloned()
             .collect();
+        let named = self.sorted(objects, self.named(&tips))?;
+        if let Some(target) = &target
+            && site.branch != site.target
+            && self.has_all(target, &tips, &named)?
+        {
+            self.out.loose = named.others;
+            return Ok(());
+        }
         let mut squashed = None;
         let mut not = Vec::new();
         if let Some(target) = &target {
@@ -69,7 +85,7 @@ impl Look<'_> {
                 }
             }
         }
-        self.loose(&tips, squashed.as_deref())
+        self.loose(&tips, named, squashed.as_deref())
     }
 
     /// Returns whether jit squashed exactly this commit into the one by which the unit landed. In addition the target
@@ -243,11 +259,25 @@ impl Look<'_> {
         git.test().map_err(failed)
     }
 
-    /// Finds objects that are named in git's files about this worktree, and that no branch, tag or remote keeps alive.
-    /// Squashed commits are on the target.
-    fn loose(&mut self, tips: &BTreeSet<String>, squashed: Option<&str>) -> Outcome<()> {
+    /// Returns whether a commit has all of these, so that they live as long as its branch.
+    fn has_all(&self, target: &str, tips: &BTreeSet<String>, named: &Named) -> Outcome<bool> {
+        let mut ask: String = tips
+            .iter()
+            .chain(&named.commits)
+            .map(|name| format!("{name}\n"))
+            .collect();
+        ask.push_str(&format!("^{target}\n"));
+        let left = self.repository().args(["rev-list", "--max-count=1", "--stdin"]);
+        // Where a history is broken, the commits are examined one by one.
+        let (code, left, _) = left.stdin(ask).try_run().map_err(failed)?;
+        Ok(code == Some(0) && left.is_empty())
+    }
+
+    /// Collects the objects that are named in git's files about this worktree.
+    fn named(&self, tips: &BTreeSet<String>) -> BTreeSet<String> {
         let site = self.site;
         let mut named: BTreeSet<String> = tips.clone();
+        let has_reftable = site.common.join("reftable").is_dir();
         if let Some(admin) = &site.admin {
             for one in self.admin.found.iter().filter(|one| one.what == What::File) {
                 let skipped = one.path.starts_with("modules") || one.path == Path::new("index");
@@ -274,40 +304,70 @@ impl Look<'_> {
                 }
             }
         }
-        let log = self.repository().args(["reflog", "show", "--format=%H"]);
-        let log = log.arg(format!("refs/heads/{}", site.branch)).arg("--").run();
-        names_in(&log.unwrap_or_default(), &mut named);
+        if has_reftable {
+            let log = self.repository().args(["reflog", "show", "--format=%H"]);
+            let log = log.arg(format!("refs/heads/{}", site.branch)).arg("--").run();
+            names_in(&log.unwrap_or_default(), &mut named);
+        }
         let log = site.common.join("logs/refs/heads").join(&site.branch);
         if let Ok(Some(content)) = file::read_real(&log, 256 << 20) {
             names_in(&content, &mut named);
         }
-        if named.is_empty() {
-            return Ok(());
+        named
+    }
+
+    /// Tells commits from other objects. Leaves out what does not exist.
+    fn sorted(&self, objects: Option<Objects>, names: BTreeSet<String>) -> Outcome<Named> {
+        let mut sorted = Named::default();
+        let mut take = |name: &str, kind: &str| match kind {
+            "commit" => {
+                sorted.commits.insert(name.to_owned());
+            }
+            "tree" | "blob" => sorted.others.push(name.to_owned()),
+            _ => {}
+        };
+        if let Some(mut objects) = objects {
+            let asked = names.iter().map(|name| objects.info(name));
+            if let Ok(found) = asked.collect::<std::io::Result<Vec<_>>>() {
+                for object in found.into_iter().flatten() {
+                    take(&object.id, &object.kind);
+                }
+                return Ok(sorted);
+            }
         }
-        let ask: String = named.iter().map(|name| format!("{name}\n")).collect();
+        let ask: String = names.iter().map(|name| format!("{name}\n")).collect();
         let kinds = self
             .repository()
             .args(["cat-file", "--batch-check=%(objectname) %(objecttype)"])
             .stdin(ask)
             .run()
             .map_err(failed)?;
-        let mut commits = BTreeSet::new();
         for line in lines(&kinds) {
-            match line.split_once(' ') {
-                Some((name, "commit")) => {
-                    commits.insert(name.to_owned());
-                }
-                Some((name, "tree" | "blob")) => self.out.loose.push(name.to_owned()),
-                _ => {}
+            if let Some((name, kind)) = line.split_once(' ') {
+                take(name, kind);
             }
         }
-        let mut ask: String = commits.iter().map(|name| format!("{name}\n")).collect();
-        ask.push_str(&format!(
-            "--not\n--exclude={}\n--branches\n--tags\n--remotes\n",
-            site.branch
-        ));
-        ask.extend(squashed.iter().map(|tip| format!("{tip}\n")));
-        let alive = self.repository().args(["rev-list", "--stdin"]).stdin(ask).run();
+        Ok(sorted)
+    }
+
+    /// Finds the named objects that no branch, tag or remote keeps alive. Squashed commits are on the target.
+    fn loose(&mut self, tips: &BTreeSet<String>, named: Named, squashed: Option<&str>) -> Outcome<()> {
+        let site = self.site;
+        let Named { commits, others } = named;
+        self.out.loose.extend(others);
+        if commits.is_empty() {
+            return Ok(());
+        }
+        let ask: String = commits.iter().map(|name| format!("{name}\n")).collect();
+        // Git before 2.42 takes no options from its input.
+        let alive = self
+            .repository()
+            .args(["rev-list", "--stdin", "--not"])
+            .arg(format!("--exclude={}", site.branch))
+            .args(["--branches", "--tags", "--remotes"])
+            .args(squashed)
+            .stdin(ask)
+            .run();
         let dying: HashSet<String> = match alive {
             Ok(out) => lines(&out).collect(),
             // Some history is broken: everything is kept.
@@ -321,6 +381,14 @@ impl Look<'_> {
         }
         Ok(())
     }
+}
+
+/// The objects that git's files about a worktree name.
+#[derive(Debug, Default)]
+struct Named {
+    commits: BTreeSet<String>,
+    /// Trees and blobs.
+    others: Vec<String>,
 }
 
 /// Collects every full object name in a text.
