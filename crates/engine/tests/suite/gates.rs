@@ -294,7 +294,7 @@ fn e6_helper_process() {
 fn helper(command: &str) -> Command {
     let mut helper = Command::new(std::env::current_exe().expect("this program"));
     helper
-        .args(["--exact", "e6_helper_process", "--nocapture"])
+        .args(["--exact", "gates::e6_helper_process", "--nocapture"])
         .env("JIT_TEST_GATE_COMMAND", command)
         .stdin(Stdio::null())
         .stderr(Stdio::null());

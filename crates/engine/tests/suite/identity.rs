@@ -399,7 +399,7 @@ fn race(world: &GitWorld, dir: &Path, name: &str) -> Vec<String> {
     let children: Vec<_> = (0..4)
         .map(|n| {
             Command::new(&me)
-                .args(["--exact", "child_that_tells_its_id", "--quiet"])
+                .args(["--exact", "identity::child_that_tells_its_id", "--quiet"])
                 .env("JIT_TEST_ROOT", dir)
                 .env("JIT_TEST_ANSWER", answer(n))
                 .stdout(std::process::Stdio::null())
