@@ -26,6 +26,8 @@ use crate::api::init::{SetUp, SetUpReport};
 use crate::api::setup::{
     BoundAgent, Caller, ControlFolder, GatePreset, GatePresets, PresetGate, SetupReply, SetupRequest,
 };
+use crate::compat::changelog::DAMAGED;
+use crate::compat::lock_file_format;
 use crate::context::{Surroundings, control_mode, ensure_control_dir};
 use crate::file_locks::service::LOCKS;
 use crate::gates::presets;
@@ -194,6 +196,7 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
             place.control_dir.join("events").display()
         ));
     }
+    lock_file_format::make_folder(&place.control_dir)?;
     if let Some(common) = &place.common_dir {
         // Git refuses to change its configuration while another process does: one at a time.
         let _turn =
@@ -212,6 +215,7 @@ const OURS: &[&str] = &[
     LOCKS,
     SESSIONS,
     "bound",
+    DAMAGED,
     "changelog.log",
     "claims.index.json",
     "claims.jsonl",
