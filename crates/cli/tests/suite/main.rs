@@ -74,4 +74,5 @@ mod workflow_again;
 mod workflow_chaos;
 mod workflow_failures;
 mod workflow_hostile;
+mod workflow_projects;
 mod workflow_ways;
