@@ -39,6 +39,11 @@ pub trait Agent: Send + Sync {
         false
     }
 
+    /// Whether it can give one answer at its end instead of a conversation.
+    fn has_one_shot(&self) -> bool {
+        false
+    }
+
     /// Whether jit can choose the id of a new session.
     fn takes_session_ids(&self) -> bool {
         true

@@ -9,7 +9,9 @@
 //! - its cost is counted from the start of this attempt, because Claude Code sums up over resumed and forked sessions;
 //! - jit chooses the session id. Values are joined to their flags (`--flag=value`), so a value that begins with a dash
 //!   is not taken for a flag;
-//! - by default, edits in the worktree are accepted, and it asks for everything else.
+//! - by default, edits in the worktree are accepted, and it asks for everything else;
+//! - a program that refuses the options of two-way stream mode fails with `no_conversation`, and the next attempt is
+//!   one-shot.
 //!
 //! `stream` has the types of its output, `control` the messages in both directions, `listener` makes
 //! [`AgentEvent`](crate::event::AgentEvent)s, `usage` sums up.
@@ -53,6 +55,10 @@ impl Agent for Claude {
     }
 
     fn tells_end(&self) -> bool {
+        true
+    }
+
+    fn has_one_shot(&self) -> bool {
         true
     }
 

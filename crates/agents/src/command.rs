@@ -12,6 +12,7 @@
 //! Limitations: it cannot ask before it uses a tool, so jit cannot deny one. Git hooks and the checks before landing
 //! still apply. It has no session.
 
+use jit_core::model::cost::{Tokens, Usd};
 use jit_os::clock;
 use serde::Deserialize;
 
@@ -57,6 +58,16 @@ impl Agent for Command {
 struct CommandListener {
     /// The first session it reported.
     session: Option<String>,
+    /// The usage that it reported last.
+    usage: UsageLine,
+}
+
+/// A `usage` event. An amount that it does not have is as it was before.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+struct UsageLine {
+    tokens: Option<Tokens>,
+    cost_usd: Option<Usd>,
+    turns: Option<u64>,
 }
 
 /// The kinds of events that an agent may report. The shim writes the others.
@@ -82,11 +93,9 @@ impl Listener for CommandListener {
         if line.is_empty() {
             return Reaction::default();
         }
-        let mut said = understand(line);
+        let mut said = self.understand(line);
         if self.is_of_another(&said) {
-            said = AgentEvent::Unknown {
-                line: short_bytes(line, LINE),
-            };
+            said = unknown(line);
         }
         Reaction {
             said: vec![said],
@@ -96,6 +105,47 @@ impl Listener for CommandListener {
 }
 
 impl CommandListener {
+    fn understand(&mut self, line: &[u8]) -> AgentEvent {
+        let text = || AgentEvent::Text {
+            text: short_bytes(line, LINE),
+        };
+        if line.first() != Some(&b'{') {
+            return text();
+        }
+        match serde_json::from_slice::<EventHead>(line) {
+            Ok(head) if head.kind == "usage" => self.usage(line),
+            Ok(head) if KINDS.contains(&&*head.kind) => {
+                serde_json::from_slice(line).map_or_else(|_| unknown(line), shortened)
+            }
+            _ => text(),
+        }
+    }
+
+    fn usage(&mut self, line: &[u8]) -> AgentEvent {
+        let now = match serde_json::from_slice(line) {
+            Ok(UsageLine {
+                tokens: None,
+                cost_usd: None,
+                turns: None,
+            })
+            | Err(_) => return unknown(line),
+            Ok(now) => now,
+        };
+        let before = self.usage;
+        self.usage = UsageLine {
+            tokens: now.tokens.or(before.tokens),
+            cost_usd: now.cost_usd.or(before.cost_usd),
+            turns: now.turns.or(before.turns),
+        };
+        AgentEvent::Usage {
+            tokens: self.usage.tokens.unwrap_or_default(),
+            cost_usd: self.usage.cost_usd,
+            turns: self.usage.turns.unwrap_or_default(),
+            // A program of any kind has no session to count over.
+            meter: None,
+        }
+    }
+
     /// Whether the event is about a session other than the first. Remembers the first.
     fn is_of_another(&mut self, said: &AgentEvent) -> bool {
         let named = match said {
@@ -114,21 +164,9 @@ impl CommandListener {
     }
 }
 
-fn understand(line: &[u8]) -> AgentEvent {
-    let text = || AgentEvent::Text {
-        text: short_bytes(line, LINE),
-    };
-    if line.first() != Some(&b'{') {
-        return text();
-    }
-    match serde_json::from_slice::<EventHead>(line) {
-        Ok(head) if KINDS.contains(&&*head.kind) => match serde_json::from_slice(line) {
-            Ok(said) => shortened(said),
-            Err(_) => AgentEvent::Unknown {
-                line: short_bytes(line, LINE),
-            },
-        },
-        _ => text(),
+fn unknown(line: &[u8]) -> AgentEvent {
+    AgentEvent::Unknown {
+        line: short_bytes(line, LINE),
     }
 }
 
@@ -177,18 +215,6 @@ fn shortened(said: AgentEvent) -> AgentEvent {
                 }),
                 ..verdict
             },
-        },
-        // A program of any kind has no session to count over.
-        AgentEvent::Usage {
-            tokens,
-            cost_usd,
-            turns,
-            meter: _,
-        } => AgentEvent::Usage {
-            tokens,
-            cost_usd,
-            turns,
-            meter: None,
         },
         other => other,
     }
@@ -248,6 +274,38 @@ mod tests {
         }
         let long = "x".repeat(100_000);
         assert!(matches!(&said(long.as_bytes())[..], [AgentEvent::Text { text }] if text.len() < 3_000));
+    }
+
+    #[test]
+    fn g9_a_usage_line_without_tokens_counts_its_dollars() {
+        let mut listener = CommandListener::default();
+        let mut usage = |line: &str| {
+            let mut heard = listener.line(line.as_bytes(), &mut Nobody);
+            match heard.said.pop() {
+                Some(AgentEvent::Usage {
+                    tokens,
+                    cost_usd,
+                    turns,
+                    ..
+                }) => (tokens.total(), cost_usd, turns),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(
+            usage(r#"{"kind":"usage","cost_usd":0.25}"#),
+            (0, Some(Usd(250_000)), 0)
+        );
+        let all = r#"{"kind":"usage","tokens":{"input":5,"output":7},"cost_usd":0.5,"turns":2}"#;
+        assert_eq!(usage(all), (12, Some(Usd(500_000)), 2));
+        // What is not said again is as it was.
+        assert_eq!(
+            usage(r#"{"kind":"usage","cost_usd":0.75}"#),
+            (12, Some(Usd(750_000)), 2)
+        );
+        assert_eq!(
+            usage(r#"{"kind":"usage","turns":3}"#),
+            (12, Some(Usd(750_000)), 3)
+        );
     }
 
     #[test]

@@ -70,6 +70,9 @@ pub struct Job {
     /// Files that must exist when the agent has exited.
     #[serde(default)]
     pub artifacts: Vec<Artifact>,
+    /// The folder for its artifacts, relative to `dir`: whatever is there at the end is an artifact.
+    #[serde(default)]
+    pub artifact_dir: Option<String>,
     /// Commands that must succeed in its worktree when the agent has exited.
     #[serde(default)]
     pub validate: Vec<String>,

@@ -23,6 +23,7 @@
 //! | `handoffs` | of `from`, `text` |
 //! | `handoff_files` | of `from`, `path` |
 //! | `writes` | patterns of the paths the agent may write, or none |
+//! | `artifact_dir` | the folder for files about its work, or none |
 //! | `attempt` | 1 for the first |
 //! | `last_failure` | why the previous attempt failed, or none |
 //! | `resumed` | the agent resumes its session, which contains the earlier prompt |
@@ -90,6 +91,8 @@ pub struct Brief {
     pub handoff_files: Vec<(String, String)>,
     /// Paths that the agent may write. Empty: all of its worktree.
     pub writes: Vec<String>,
+    /// The folder for files about its work, relative to its worktree.
+    pub artifact_dir: Option<String>,
     pub attempt: u32,
     pub last_failure: Option<String>,
     /// The agent resumes its session. `issue` has only the comments since then.
@@ -328,6 +331,7 @@ fn variables(task: Option<String>, brief: &Brief) -> Value {
         handoffs,
         handoff_files => files,
         writes => &brief.writes,
+        artifact_dir => &brief.artifact_dir,
         attempt => brief.attempt,
         last_failure => failure.map(|text| ForeignText::block("why the last attempt failed".to_owned(), text)),
         resumed => brief.resumed,

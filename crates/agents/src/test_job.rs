@@ -36,6 +36,7 @@ pub fn job(prompt: &str) -> (tempfile::TempDir, Job) {
         linger_secs: 5,
         grace_secs: 5,
         artifacts: Vec::new(),
+        artifact_dir: None,
         validate: Vec::new(),
         writes: Vec::new(),
         task: None,

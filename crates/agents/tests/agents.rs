@@ -55,6 +55,7 @@ fn job(resumed: bool, one_shot: bool) -> Job {
         linger_secs: 5,
         grace_secs: 5,
         artifacts: Vec::new(),
+        artifact_dir: None,
         validate: Vec::new(),
         writes: Vec::new(),
         task: None,

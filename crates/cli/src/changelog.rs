@@ -1,6 +1,6 @@
 //! `jit changelog`: prints the work entries of the log, and follows them with `--follow`.
 //!
-//! It shows only `Worked` events. With `--json`, each entry has the fields of a line in `changelog.log`.
+//! It shows only `Worked` events, and the lines that other programs appended to `changelog.log`. With `--json`, each entry has the fields of a line in `changelog.log`.
 
 use jit_core::model::time::Wall;
 use jit_engine::api::stream::{StreamItem, Subscribe, WorkEntry};
@@ -14,7 +14,8 @@ use crate::render::clean_line;
 #[command(
     after_help = "What was worked on: work items created, activities claimed, recovered and completed, tasks \
     completed, what was blocked and unblocked, scopes that were revised. The same as a file: changelog.log in \
-    the control plane."
+    the control plane.\n\nOther programs may append lines to that file. jit keeps them and shows them by their times; \
+    they have no sequence."
 )]
 pub struct Flags {
     /// Go on showing what happens

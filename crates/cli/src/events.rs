@@ -2,16 +2,19 @@
 //!
 //! `show` also serves `jit changelog`.
 
+use std::io;
 use std::ops::ControlFlow;
 
 use jit_core::log::event::{Event, Stamped};
+use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::time::Wall;
-use jit_engine::api::stream::{StreamItem, Subscribe};
+use jit_engine::api::stream::{StreamEnd, StreamItem, Subscribe};
 use jit_store::Outcome;
 use serde_json::{Value, json};
 
+use crate::exit::BROKEN_PIPE;
 use crate::invocation::{Invocation, Output};
-use crate::render::{self, clean_line, clean_path};
+use crate::render::{self, clean_json, clean_line, clean_path};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jit events --since 1h --type claim\n  jit events --follow --json")]
@@ -87,8 +90,8 @@ pub(super) enum Form {
     Text(String),
 }
 
-/// Prints items of the log: all of them in one answer, or with `follow` each one as it occurs. `form` returns an item as
-/// JSON or as text.
+/// Prints items of the log: all of them in one answer, page by page, or with `follow` each one as it occurs. `form` returns
+/// an item as JSON or as text.
 pub(super) fn show(
     subscribe: Subscribe,
     plural: &str,
@@ -103,14 +106,91 @@ pub(super) fn show(
             None => ControlFlow::Continue(()),
         });
     }
-    let (mut values, mut texts) = (Vec::new(), String::new());
-    call.subscribe(subscribe, &mut |item| {
-        match form(&item, call.json()) {
-            Some(Form::Json(value)) => values.push(value),
-            Some(Form::Text(text)) => texts.push_str(&text),
-            None => {}
+    if call.json() && call.keeps_fields() {
+        let mut values = Vec::new();
+        call.subscribe(subscribe, &mut |item| {
+            if let Some(Form::Json(value)) = form(&item, true) {
+                values.push(value);
+            }
+            ControlFlow::Continue(())
+        })?;
+        return Ok(call.show(&json!({ plural: values }), |_| String::new()));
+    }
+    let (head, tail) = match call.json() {
+        true => (format!("{{\"{plural}\":["), "]}\n"),
+        false => (String::new(), ""),
+    };
+    let mut comma = "";
+    let mut page = Page::of(head);
+    let done = call.subscribe(subscribe, &mut |item| match form(&item, call.json()) {
+        Some(Form::Json(value)) => {
+            page.text.push_str(std::mem::replace(&mut comma, ","));
+            page.add(&clean_json(value.to_string()))
         }
-        ControlFlow::Continue(())
-    })?;
-    Ok(call.show(&json!({ plural: values }), |_| texts))
+        Some(Form::Text(text)) => page.add(&text),
+        None => ControlFlow::Continue(()),
+    });
+    if let (true, Err(refusal)) = (page.is_begun, &done) {
+        // What was printed becomes whole JSON, and the failure is printed after it.
+        page.text.push_str(tail);
+        let _ = render::print(&page.text);
+        return Err(refusal.clone());
+    }
+    page.end(done?, tail)
+}
+
+/// Bytes that are printed at once.
+const PAGE: usize = 64 << 10;
+
+/// Prints a long text page by page, so that all of it is never in memory.
+struct Page {
+    text: String,
+    /// A page was printed.
+    is_begun: bool,
+    failed: Option<io::Error>,
+}
+
+impl Page {
+    fn of(head: String) -> Self {
+        Self {
+            text: head,
+            is_begun: false,
+            failed: None,
+        }
+    }
+
+    fn add(&mut self, text: &str) -> ControlFlow<()> {
+        self.text.push_str(text);
+        if self.text.len() < PAGE {
+            return ControlFlow::Continue(());
+        }
+        self.is_begun = true;
+        let printed = render::print(&self.text);
+        self.text.clear();
+        match printed {
+            Ok(true) => ControlFlow::Continue(()),
+            Ok(false) => ControlFlow::Break(()),
+            Err(e) => {
+                self.failed = Some(e);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    /// Returns the last page as the output of the command.
+    fn end(mut self, end: StreamEnd, tail: &str) -> Outcome<Output> {
+        if let Some(e) = self.failed {
+            let message = format!("cannot write to standard output: {e}");
+            return Err(Box::new(Refusal::new(Code::Io, message)));
+        }
+        let mut output = Output::nothing();
+        match end {
+            StreamEnd::Stopped => output = output.exit(BROKEN_PIPE),
+            StreamEnd::Complete => {
+                self.text.push_str(tail);
+                output.text = self.text;
+            }
+        }
+        Ok(output)
+    }
 }

@@ -248,6 +248,11 @@ impl Invocation {
         render::clean_json(line)
     }
 
+    /// Whether --fields names the fields to keep.
+    pub fn keeps_fields(&self) -> bool {
+        !self.global.fields.is_empty()
+    }
+
     /// Returns the value with only the fields that --fields names.
     pub fn kept(&self, value: &impl serde::Serialize) -> serde_json::Value {
         let value = serde_json::to_value(value).unwrap_or_default();

@@ -38,6 +38,9 @@ pub struct RunFlags {
     /// Permission mode, in the agent's own word
     #[arg(long, value_name = "MODE")]
     permission_mode: Option<String>,
+    /// One answer at its end instead of a conversation, for --agent claude
+    #[arg(long)]
+    one_shot: bool,
     /// Tool that it may use without asking; may be repeated
     #[arg(long = "allow", value_name = "TOOL")]
     allow: Vec<String>,
@@ -61,6 +64,7 @@ const OURS: &[&str] = &[
     "--force",
     "--json",
     "--max",
+    "--one-shot",
     "--prompt",
     "--quiet",
     "--ready",
@@ -116,6 +120,7 @@ impl RunFlags {
             model: self.model,
             allowed_tools: Some(self.allow).filter(|tools| !tools.is_empty()),
             permission_mode: self.permission_mode,
+            one_shot: Some(true).filter(|_| self.one_shot),
             max_turns: self.max_turns,
             budget_usd: self.budget,
             budget_tokens: self.budget_tokens,

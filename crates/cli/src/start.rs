@@ -80,7 +80,7 @@ fn issue(flags: &Flags, call: &Invocation) -> Outcome<String> {
     let answer = call.send(IssueRequest::Create(Box::new(CreateIssue {
         id: None,
         title: flags.what.clone(),
-        kind: "task".to_owned(),
+        kind: Some("task".to_owned()),
         state: IssueState::Ready,
         priority: Priority::Normal,
         parent: None,

@@ -111,7 +111,8 @@ pub fn handle_and<T>(cx: &Context, request: Request, show: impl Fn(&Reply) -> T)
             dispatch(cx, request)
         }
         other => other,
-    }?;
+    }
+    .map_err(|refusal| crate::compat::lock_files::with_doubt(refusal, &noticed))?;
     noticed.append(&mut answer.warnings);
     answer.warnings = noticed;
     if !is_reminded {

@@ -5,6 +5,7 @@ use crate::api::sessions::SessionReply;
 use crate::api::sessions::SessionRequest;
 use crate::api::sessions::Sessions;
 use std::io;
+use std::time::UNIX_EPOCH;
 
 use jit_core::compat::AGENT_TYPES;
 use jit_core::decide::command::{Command, CommandReply as Decided};
@@ -86,13 +87,19 @@ pub(crate) fn start_session(cx: &Context, asked: &StartSession) -> Outcome<Answe
             format!("a PR group is PR- and three digits, such as PR-001, not {group:?}"),
         ));
     }
+    let task_id = asked.task.clone().filter(|text| session::is_task(text));
+    let dropped = asked.task.as_ref().filter(|_| task_id.is_none()).map(|task| {
+        format!(
+            "the task {task:?} is not recorded with the session: a task is T- and three digits, such as T-015"
+        )
+    });
     let bind = asked.bind.map(process_of).transpose()?;
     let entropy = random::u128().map_err(|e| refuse(Code::Io, e))?;
     let started = Session {
         session_id: SessionId::generate(entropy),
         agent_id: cx.actor.agent_id.clone(),
         agent_type: agent_type.to_owned(),
-        task_id: asked.task.clone().filter(|text| session::is_task(text)),
+        task_id,
         pr_group: asked.pr_group.clone(),
         worktree_id: cx.actor.worktree_id.clone(),
         worktree_path: crate::file_locks::service::worktree_path(cx),
@@ -118,6 +125,7 @@ pub(crate) fn start_session(cx: &Context, asked: &StartSession) -> Outcome<Answe
     }
     let mut answer = crate::write_path::answer(cx, done);
     answer.reply = Reply::Sessions(SessionReply::Session(Box::new(session_view(cx, &session))));
+    answer.warnings.extend(dropped);
     Ok(answer)
 }
 
@@ -240,6 +248,10 @@ pub(crate) fn end_session(cx: &Context, named: Option<&SessionId>, status: Sessi
 pub(crate) fn list_sessions(cx: &Context, all: bool) -> Outcome<Answer> {
     let view = crate::write_path::view(cx)?;
     let mut sessions = session_views(cx, &*view.table)?;
+    if has_new_stale(cx, &sessions) {
+        // The registry is a view. If it cannot be written now, the next write to the log does.
+        let _ = refresh_sessions(cx, &view);
+    }
     if !all {
         sessions.retain(|session| matches!(session.status, SessionStatus::Active | SessionStatus::Stale));
     }
@@ -309,9 +321,40 @@ pub(crate) fn note_sessions(cx: &Context, lines: &[Stamped], table: &dyn Table) 
                 | Event::LogRecovered { .. }
         )
     });
-    match lines.last().filter(|_| touched) {
-        Some(last) => write_sessions(cx, table, last.sequence),
-        None => Ok(()),
+    match lines.last() {
+        Some(last) if touched || is_old(cx) => write_sessions(cx, table, last.sequence),
+        _ => Ok(()),
+    }
+}
+
+/// The time when the registry was written last.
+fn written(cx: &Context) -> Option<i64> {
+    let meta = cx.place.control_dir.join(SESSIONS).symlink_metadata().ok()?;
+    let since = meta.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_millis()).ok()
+}
+
+/// Whether the registry is older than the time between two heartbeats: sessions may have become stale since.
+fn is_old(cx: &Context) -> bool {
+    let interval =
+        i64::try_from(cx.config.heartbeat_interval_secs().saturating_mul(1000)).unwrap_or(i64::MAX);
+    written(cx).is_some_and(|at| cx.clock.wall().ms().saturating_sub(at) >= interval)
+}
+
+/// Whether the registry was written before one of these sessions became stale.
+fn has_new_stale(cx: &Context, sessions: &[SessionView]) -> bool {
+    let stale = sessions
+        .iter()
+        .filter(|session| session.status == SessionStatus::Stale);
+    let since = |session: &SessionView| {
+        session
+            .last_heartbeat
+            .ms()
+            .saturating_add(cx.config.stale_after_ms())
+    };
+    match (stale.map(since).max(), written(cx)) {
+        (Some(since), Some(at)) => at <= since,
+        _ => false,
     }
 }
 

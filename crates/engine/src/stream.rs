@@ -26,6 +26,7 @@ use crate::api::Reply;
 use crate::api::landing::Picture;
 use crate::api::stream::{AttemptLine, LoggedEvent, StreamEnd, StreamItem, Subscribe};
 use crate::api::units::{UnitReply, UnitRequest, UnitView};
+use crate::compat::changelog::entries_of_others;
 use crate::context::Context;
 use crate::refusals::refuse;
 use crate::units::service::{attempt_folder, find_unit, living_unit};
@@ -63,15 +64,7 @@ pub fn subscribe(options: &Options, subscribe: Subscribe, take: &mut Take<'_>) -
             true => take(StreamItem::Event(Box::new(LoggedEvent(line)))),
             false => ControlFlow::Continue(()),
         }),
-        Subscribe::Changelog { since, after, follow } => log(
-            &cx,
-            after,
-            follow,
-            &mut |line| match work(&line).filter(|_| wanted(&line, since)) {
-                Some(item) => take(item),
-                None => ControlFlow::Continue(()),
-            },
-        ),
+        Subscribe::Changelog { since, after, follow } => changelog(&cx, since, after, follow, take),
         Subscribe::Conflicts { into, interval_secs } => conflicts(
             &cx,
             into.as_deref(),
@@ -104,6 +97,48 @@ fn is_of(kind: &str, kinds: &[String]) -> bool {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
     kinds.is_empty() || kinds.iter().any(is_in)
+}
+
+/// Passes the entries of the changelog. From the beginning, the entries that other programs wrote into its file are
+/// among them, by their times.
+fn changelog(
+    cx: &Context,
+    since: Option<Wall>,
+    mut after: u64,
+    follow: bool,
+    take: &mut Take<'_>,
+) -> Outcome<ControlFlow<()>> {
+    let mut theirs = match after {
+        0 => entries_of_others(cx)?,
+        _ => Vec::new(),
+    };
+    theirs.retain(|entry| since.is_none_or(|since| entry.timestamp >= since));
+    let mut theirs = theirs.into_iter().peekable();
+    let mut flow = log(cx, after, false, &mut |line| {
+        after = line.sequence;
+        let Some(item) = work(&line).filter(|_| wanted(&line, since)) else {
+            return ControlFlow::Continue(());
+        };
+        while let Some(entry) = theirs.next_if(|entry| entry.timestamp <= line.at) {
+            take(StreamItem::Work(Box::new(entry)))?;
+        }
+        take(item)
+    })?;
+    if flow.is_continue() {
+        flow = theirs.try_for_each(|entry| take(StreamItem::Work(Box::new(entry))));
+    }
+    if flow.is_break() || !follow {
+        return Ok(flow);
+    }
+    log(
+        cx,
+        after,
+        true,
+        &mut |line| match work(&line).filter(|_| wanted(&line, since)) {
+            Some(item) => take(item),
+            None => ControlFlow::Continue(()),
+        },
+    )
 }
 
 /// Returns the entry of the changelog for a line of the log, if it is one.

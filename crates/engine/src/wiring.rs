@@ -11,7 +11,7 @@ use jit_core::model::ids::IssueId;
 use jit_core::model::issue::Issue;
 use jit_store::{Outcome, View};
 
-use crate::compat::{changelog, lock_files};
+use crate::compat::{changelog, lock_file_format, lock_files};
 use crate::context::{Context, Followers};
 use crate::issues::sync::projection::publish_one;
 use crate::issues::sync::{self, texts};
@@ -23,6 +23,7 @@ pub struct Files;
 
 impl Followers for Files {
     fn log_created(&self, cx: &Context) -> Outcome<()> {
+        lock_file_format::make_folder(&cx.place.control_dir)?;
         sync::join_tree(cx).map(drop)
     }
 

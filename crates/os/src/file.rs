@@ -31,33 +31,19 @@ pub fn create_with(
     permissions: Option<std::fs::Permissions>,
 ) -> io::Result<bool> {
     let temporary = Temporary::write(path, content, permissions)?;
-    let moved = rustix::fs::renameat_with(
-        rustix::fs::CWD,
-        &temporary.path,
-        rustix::fs::CWD,
-        path,
-        RenameFlags::NOREPLACE,
-    );
-    match moved {
-        Ok(()) => {
-            temporary.taken();
-            sync_folder(path)?;
-            Ok(true)
-        }
-        Err(Errno::EXIST) => Ok(false),
-        // Some file systems have no such rename; a hard link has the same effect.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-            match std::fs::hard_link(&temporary.path, path) {
-                Ok(()) => {
-                    sync_folder(path)?;
-                    Ok(true)
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-                Err(error) => Err(error),
-            }
-        }
-        Err(error) => Err(error.into()),
+    let made = temporary.take_name(path)?;
+    if made {
+        sync_folder(path)?;
     }
+    Ok(made)
+}
+
+/// Creates `path` with this content unless it exists, without waiting for the disk. The file gets the permissions of its
+/// folder. Returns whether it did.
+pub fn create_unsynced(path: &Path, content: &[u8]) -> io::Result<bool> {
+    let temporary = Temporary { path: beside(path)? };
+    create_like_parent(&temporary.path)?.write_all(content)?;
+    temporary.take_name(path)
 }
 
 /// Replaces the content of `path` and keeps its permissions. Follows a symbolic link: its target is replaced.
@@ -186,6 +172,25 @@ pub fn read_real(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
         return Err(larger());
     }
     Ok(Some(bytes))
+}
+
+/// Whether a regular file has exactly this content. Reads nothing if its length differs. Follows no symbolic link, waits for
+/// no pipe and reads no device.
+pub fn has_content(path: &Path, content: &[u8]) -> io::Result<bool> {
+    use std::io::Read as _;
+    let meta = path.symlink_metadata()?;
+    if !meta.is_file() || meta.len() != content.len() as u64 {
+        return Ok(false);
+    }
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
+    let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let mut there = vec![0; content.len()];
+    match file.read_exact(&mut there) {
+        Ok(()) => Ok(there == content),
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(e) => Err(e),
+    }
 }
 
 /// Creates a folder unless it exists. A symbolic link does not count as a folder.
@@ -369,6 +374,32 @@ impl Temporary {
     fn taken(self) {
         std::mem::forget(self);
     }
+
+    /// Gives the file this name unless it exists. Returns whether it did.
+    fn take_name(self, path: &Path) -> io::Result<bool> {
+        let moved = rustix::fs::renameat_with(
+            rustix::fs::CWD,
+            &self.path,
+            rustix::fs::CWD,
+            path,
+            RenameFlags::NOREPLACE,
+        );
+        match moved {
+            Ok(()) => {
+                self.taken();
+                Ok(true)
+            }
+            Err(Errno::EXIST) => Ok(false),
+            // Some file systems have no such rename; a hard link has the same effect.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => match std::fs::hard_link(&self.path, path)
+            {
+                Ok(()) => Ok(true),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+                Err(error) => Err(error),
+            },
+            Err(error) => Err(error.into()),
+        }
+    }
 }
 
 impl Drop for Temporary {
@@ -434,6 +465,31 @@ mod tests {
         });
         assert_eq!(winners, 1);
         assert_eq!(std::fs::read_dir(folder.path()).expect("list").count(), 1);
+    }
+
+    #[test]
+    fn only_the_same_content_of_a_regular_file_counts() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("x");
+        assert!(has_content(&path, b"").is_err(), "not there");
+        std::fs::write(&path, "abc").expect("write");
+        for (content, same) in [
+            ("abc", true),
+            ("abd", false),
+            ("ab", false),
+            ("abcd", false),
+            ("", false),
+        ] {
+            assert_eq!(
+                has_content(&path, content.as_bytes()).expect("read"),
+                same,
+                "{content}"
+            );
+        }
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("x", &link).expect("link");
+        assert!(!has_content(&link, b"abc").expect("a link"));
+        assert!(!has_content(folder.path(), b"").expect("a folder"));
     }
 
     #[test]

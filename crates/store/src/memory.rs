@@ -346,6 +346,7 @@ impl Upkeep for MemoryStore {
         let mut report = LogReport {
             lines: inner.log.len() as u64,
             segments: 1,
+            bytes: 0,
             leases: state::leases(&folded).map_err(unreadable)?.len() as u64,
             issues: state::issues(&folded).map_err(unreadable)?.len() as u64,
             problems: Vec::new(),

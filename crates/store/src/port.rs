@@ -194,6 +194,8 @@ pub struct LockHolder {
 pub struct LogReport {
     pub lines: u64,
     pub segments: u64,
+    /// Size of all segments.
+    pub bytes: u64,
     pub leases: u64,
     pub issues: u64,
     pub problems: Vec<LogProblem>,

@@ -30,6 +30,9 @@ const TAIL: usize = 4 * 1024;
 /// A key with its value, or without one when it was removed.
 pub type Record = (String, Option<Vec<u8>>);
 
+/// Number of blocks of a run that are kept in memory.
+const KEPT: usize = 4;
+
 fn corrupt(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("state run: {what}"))
 }
@@ -197,8 +200,8 @@ pub struct Run {
     index: Vec<u8>,
     data_sum: u64,
     index_at: u64,
-    /// The block read last: neighboring keys are often read together.
-    last: RefCell<Option<(usize, std::rc::Rc<Vec<u8>>)>>,
+    /// The blocks read last, newest first: neighboring keys of a few kinds are often read in turn.
+    last: RefCell<Vec<(usize, std::rc::Rc<Vec<u8>>)>>,
 }
 
 impl std::fmt::Debug for Run {
@@ -257,7 +260,7 @@ impl Run {
             index,
             data_sum,
             index_at,
-            last: RefCell::new(None),
+            last: RefCell::new(Vec::new()),
         })
     }
 
@@ -282,25 +285,26 @@ impl Run {
     }
 
     fn block(&self, n: usize) -> io::Result<std::rc::Rc<Vec<u8>>> {
-        if let Some((at, bytes)) = &*self.last.borrow()
-            && *at == n
-        {
-            return Ok(bytes.clone());
+        let mut last = self.last.borrow_mut();
+        if let Some(at) = last.iter().position(|(at, _)| *at == n) {
+            last[..=at].rotate_right(1);
+            return Ok(last[0].1.clone());
         }
         let block = &self.blocks[n];
-        // The memory of the last block can be reused, unless an iterator still holds it.
-        let last = self.last.take().map(|(_, bytes)| bytes);
-        let room = last.and_then(std::rc::Rc::into_inner).unwrap_or_default();
+        // The memory of the oldest block can be reused, unless an iterator still holds it.
+        let oldest = if last.len() == KEPT { last.pop() } else { None };
+        let room = oldest
+            .and_then(|(_, bytes)| std::rc::Rc::into_inner(bytes))
+            .unwrap_or_default();
         let bytes = read_range_into(&*self.file, block.at, block.len as usize, room)?;
         if xxh3_64(&bytes) != block.sum {
             return Err(corrupt("a block does not match its checksum"));
         }
         let bytes = std::rc::Rc::new(bytes);
-        *self.last.borrow_mut() = Some((n, bytes.clone()));
+        last.insert(0, (n, bytes.clone()));
         Ok(bytes)
     }
 
-    /// The block that would hold `key`, if the run is not empty and `key` is not before its first key.
     fn block_for(&self, key: &str) -> Option<usize> {
         self.blocks
             .partition_point(|block| &self.index[block.first_key.0..block.first_key.1] <= key.as_bytes())

@@ -52,6 +52,9 @@ const QUIET_SYSTEM: &[&str] = &[
     "thinking_tokens",
 ];
 
+/// Options that only the two-way stream mode has.
+const STREAM_OPTIONS: &[&str] = &["--input-format", "--permission-prompt-tool"];
+
 #[derive(Debug)]
 pub struct ClaudeListener {
     /// The prompt, if it is sent only after the usage of a resumed session is known.
@@ -459,6 +462,25 @@ impl Listener for ClaudeListener {
         }
         heard.said
     }
+
+    fn exited(&mut self, code: Option<i32>, stderr: &str) -> Option<AgentVerdict> {
+        let refuses = |line: &&str| {
+            line.to_lowercase().contains("option")
+                && STREAM_OPTIONS.iter().any(|option| line.contains(option))
+        };
+        let line = stderr.lines().find(refuses)?;
+        let is_it = !self.began && code.is_some_and(|code| code != 0);
+        is_it.then(|| AgentVerdict {
+            is_error: true,
+            reason: "no_conversation".to_owned(),
+            text: format!(
+                "it does not take a conversation, and will be started one-shot: {}",
+                short(line.trim(), DETAIL)
+            ),
+            retryable: true,
+            ..AgentVerdict::default()
+        })
+    }
 }
 
 /// Sets the model's error as the reason of the failure.
@@ -482,8 +504,11 @@ fn verdict(outcome: Outcome<'_>) -> AgentVerdict {
         None => outcome.errors.join("\n"),
     };
     let lost = text.starts_with("No conversation found");
+    // "Invalid API key · Please run /login", "Not logged in · Please run /login".
+    let stranger = outcome.is_error.unwrap_or(true) && text.contains("Please run /login");
     let reason = match outcome.terminal_reason {
         _ if lost => "session_lost".to_owned(),
+        _ if stranger => "authentication_failed".to_owned(),
         Some(reason) => reason,
         None => outcome.subtype,
     };

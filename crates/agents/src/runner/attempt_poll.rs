@@ -16,7 +16,11 @@ use crate::event::EventLine;
 const BLOCK: u64 = 1 << 20;
 /// Only lines with these bytes change the totals. jit wrote the lines itself, so the spelling is fixed; a text that
 /// merely contains these bytes changes nothing.
-const COUNTS: [&[u8]; 2] = [b"\"kind\":\"usage\"", b"\"kind\":\"result\""];
+const COUNTS: [&[u8]; 3] = [
+    b"\"kind\":\"started\"",
+    b"\"kind\":\"usage\"",
+    b"\"kind\":\"result\"",
+];
 
 /// The state of an attempt, without its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,6 +124,8 @@ mod tests {
         );
         std::fs::write(files.path("process.json"), "{}").expect("a file");
         let mut events = File::create(files.path("events.jsonl")).expect("events");
+        let started = r#"{"at":1,"kind":"started","session_id":"theirs","model":null}"#;
+        writeln!(events, "{started}").expect("written");
         let usage = |n: u64| {
             format!(
                 r#"{{"at":1,"kind":"usage","tokens":{{"input":{n},"output":0}},"cost_usd":{n},"turns":1}}"#
@@ -128,6 +134,7 @@ mod tests {
         write!(events, "{}\n{}", usage(1), usage(2)).expect("written");
         assert_eq!(glance.look(folder.path()).expect("a look"), AttemptStage::Running);
         assert_eq!(glance.sum.tokens.input, 1);
+        assert_eq!(glance.sum.session_id.as_deref(), Some("theirs"));
         let words = r#"{"at":1,"kind":"text","text":"\"kind\":\"usage\" 9"}"#;
         write!(events, "\n{words}\n").expect("written");
         assert_eq!(glance.look(folder.path()).expect("a look"), AttemptStage::Running);

@@ -14,17 +14,18 @@ use crate::invocation::{Invocation, Output, invalid};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jit issue create \"Fix the login page\"\n  \
     jit issue create \"Write tests\" --id WI-002 --depends-on WI-001 --priority high\n  \
-    jit issue create -- \"--strict is ignored\"")]
+    jit issue create -- \"--strict is ignored\"\n\nIds of the lock-file protocol imply type and parent: \
+    WI-001-A1 is an activity of WI-001, and WI-001-A1-T2 is a task of WI-001-A1.")]
 pub struct Flags {
     /// Title: the work to do, in one line
     title: String,
     /// An id of your own, such as WI-001; one is made up when not given
     #[arg(long)]
     id: Option<IssueId>,
-    /// Kind of work
-    #[arg(long = "type", value_name = "T", default_value = "issue", value_parser = word)]
-    kind: String,
-    /// The issue it is part of
+    /// Kind of work; without it, the one that the id implies, else issue
+    #[arg(long = "type", value_name = "T", value_parser = word)]
+    kind: Option<String>,
+    /// The issue it is part of; without it, the one that the id implies
     #[arg(long, value_name = "ISSUE")]
     parent: Option<IssuePrefix>,
     /// critical, high, normal or low

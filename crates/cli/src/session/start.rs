@@ -18,7 +18,7 @@ pub struct Flags {
     /// Kind of work it does: developer, bug-hunter, …
     #[arg(long = "type", value_name = "TYPE")]
     agent_type: Option<String>,
-    /// The task it works on
+    /// The task it works on: T- and three digits
     #[arg(long, value_name = "T-015")]
     task: Option<String>,
     /// The group of pull requests it belongs to

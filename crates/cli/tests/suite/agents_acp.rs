@@ -222,7 +222,7 @@ fn g8_who_never_answers_is_hung_and_who_wants_a_login_is_not_tried_again() {
         .scripted(&[], &format!("hello; say '{login}'; sleep 5"))
         .exits(6);
     let unit = yard.unit();
-    assert_eq!(unit["error"]["reason"], "usage", "{unit}");
+    assert_eq!(unit["error"]["reason"], "authentication", "{unit}");
     let message = unit["error"]["message"].as_str().expect("words");
     assert!(message.contains("log in"), "{message}");
 }

@@ -226,7 +226,11 @@ fn g8_codex_without_its_credentials_is_not_tried_again_the_same_way() {
     let model = yard.bench.refusing_model(401);
     let ran = yard.dispatch(&model, &[]).exits(6);
     let unit = yard.unit();
-    assert_eq!(unit["error"]["reason"], "usage", "{unit}\n{}", ran.stderr);
+    assert_eq!(
+        unit["error"]["reason"], "authentication",
+        "{unit}\n{}",
+        ran.stderr
+    );
     let message = unit["error"]["message"].as_str().expect("a message");
     assert!(message.contains("401"), "{message}");
 }
@@ -335,7 +339,7 @@ fn g8_gemini_that_is_not_set_up_says_so() {
     };
     let ran = yard.bench.run_apart(&yard.world, yard.command(&[])).exits(6);
     let unit = yard.unit();
-    assert_eq!(unit["error"]["reason"], "usage", "{unit} {}", ran.stderr);
+    assert_eq!(unit["error"]["reason"], "authentication", "{unit} {}", ran.stderr);
     let message = unit["error"]["message"].as_str().expect("a message");
     assert!(
         message.contains("gemini is not set up to reach its model"),

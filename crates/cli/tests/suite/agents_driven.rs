@@ -149,6 +149,7 @@ fn job(bench: &Bench, world: &World, dir: &Path) -> Job {
         linger_secs: 5,
         grace_secs: 5,
         artifacts: Vec::new(),
+        artifact_dir: None,
         validate: Vec::new(),
         writes: Vec::new(),
         task: None,

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
 use jit_testkit::world::{Ran, World};
 use serde_json::{Value, json};
@@ -224,6 +225,11 @@ fn b14_expired_and_malformed_lock_files_are_reported_and_replaced() {
         let world = planned();
         fs::create_dir_all(world.repo().join(".git/jit/activities")).expect("folder");
         fs::write(lock_file(&world), content).expect("write");
+        // Nobody is writing it any more.
+        let before = SystemTime::now() - Duration::from_secs(31);
+        let file = fs::File::options().write(true).open(lock_file(&world));
+        file.and_then(|file| file.set_modified(before))
+            .expect("an older file");
         let ran = by(&world, "agent:a", &["claim", "acquire", "WI-001-A1"]).ok();
         assert!(ran.stderr.contains(said), "{content}: {}", ran.stderr);
         assert_eq!(locked(&world)["holder"], "agent:a");

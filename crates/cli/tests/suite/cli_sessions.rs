@@ -120,6 +120,19 @@ fn f1_a_session_without_beats_is_stale_and_nobody_writes_that_down() {
     let list = later(&["session", "list", "--json"]);
     assert_eq!(list["sessions"][0]["status"], "stale", "{list}");
     assert_eq!(world.events().len(), events);
+    // The registry says so too: after a look at the sessions, and after any write.
+    let registered = || {
+        let text = std::fs::read(world.repo().join(".git/jit/agent_sessions.json")).expect("a registry");
+        let file: Value = serde_json::from_slice(&text).expect("JSON");
+        let sessions = file["sessions"].as_object().expect("sessions").clone();
+        let status = sessions.values().next().expect("a session")["status"].clone();
+        (status, file["metadata"]["active_count"].clone())
+    };
+    assert_eq!(registered(), (json!("stale"), json!(0)));
+    let _ = world.jit_as("agent:a", ["session", "beat"]).ok();
+    assert_eq!(registered(), (json!("active"), json!(1)));
+    let _ = later(&["issue", "create", "x", "--json"]);
+    assert_eq!(registered(), (json!("stale"), json!(0)));
     let now = world.jit(["session", "list", "--json"]).ok().json();
     assert_eq!(now["sessions"][0]["status"], "active");
     // The one that started it is gone.
@@ -232,4 +245,26 @@ fn f8_the_registries_that_jit_writes_are_valid_by_its_own_schemas() {
             .json();
         assert_eq!(checked["errors"], json!([]), "{name}");
     }
+}
+
+#[test]
+fn f1_a_task_that_is_not_recorded_is_reported() {
+    let world = World::with_jit(JIT);
+    let start = |task: &str| {
+        world
+            .jit_as("agent:a", ["session", "start", "--task", task, "--json"])
+            .ok()
+    };
+    let dropped = start("X-1");
+    assert_eq!(dropped.json()["task_id"], Value::Null);
+    assert!(
+        dropped.stderr.contains("\"X-1\" is not recorded"),
+        "{}",
+        dropped.stderr
+    );
+    let kept = start("T-015");
+    assert_eq!(
+        (&kept.json()["task_id"], kept.stderr.as_str()),
+        (&json!("T-015"), "")
+    );
 }

@@ -131,7 +131,7 @@ fn d5_a_healthy_repository_passes() {
     assert!(bad.iter().all(own), "{bad:?}");
     let text = world.jit(["doctor"]).ok().stdout;
     assert!(
-        text.contains("✓ log           4 lines, 1 leases, 1 issues"),
+        text.contains("✓ log           4 lines, 1 leases, 1 issues; the history has 1 KiB in 1 file"),
         "{text}"
     );
 }

@@ -320,8 +320,8 @@ enum By {
 
 /// Fields of leases that depend on the time of the question.
 const PASSING: &[&str] = &["remaining_secs", "heartbeat_age_secs", "heartbeat_alive"];
-/// `jit` records that a unit was moved; the others are sentences for people.
-const OF_UNITS: &[&str] = &["updated_at", "unsettled", "why"];
+/// `jit` records that a unit was moved, and units belong to a project now; the others are sentences for people.
+const OF_UNITS: &[&str] = &["updated_at", "project_id", "unsettled", "why"];
 
 /// Answer, command, comparison, and fields that are not compared. A change of an answer that is intended changes its line here,
 /// never the fixture.

@@ -505,7 +505,10 @@ fn g14_who_is_handed_what_nobody_began_has_the_task_and_the_scope_of_the_plan() 
     let job: Value = serde_json::from_str(&read(&yard.world.repo().join(job))).expect("a job");
     assert_eq!(
         job["writes"],
-        serde_json::json!([format!("for-{waiting}/**")]),
+        serde_json::json!([
+            format!("for-{waiting}/**"),
+            format!("orchestration/flow/{waiting}/phase-0/command-{waiting}/"),
+        ]),
         "{job}"
     );
     assert_eq!(job["budget"], 0.5, "{job}");

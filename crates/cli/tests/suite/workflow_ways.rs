@@ -91,10 +91,26 @@ fn g10_what_fails_is_tried_again_a_bounded_number_of_times_and_its_issue_given_b
 #[test]
 fn g8_a_usage_error_is_not_tried_again() {
     let yard = Yard::with_script(
-        r#"echo '{"kind":"result","verdict":{"is_error":true,"reason":"api_error","api_status":401}}'; exit 1"#,
+        r#"echo '{"kind":"result","verdict":{"is_error":true,"reason":"api_error","api_status":400}}'; exit 1"#,
     );
     let _ = yard.run("", &[("a", &[], "")]).exits(6);
     assert_eq!(yard.unit("a")["error"]["reason"], "usage");
+    assert_eq!(yard.starts().len(), 1);
+}
+
+#[test]
+fn g8_an_authentication_error_says_so_and_is_not_tried_again() {
+    let yard = Yard::with_script(
+        r#"echo '{"kind":"result","verdict":{"is_error":true,"reason":"authentication_failed","text":"no key"}}'; exit 1"#,
+    );
+    let _ = yard.run("", &[("a", &[], "")]).exits(6);
+    let error = yard.unit("a")["error"].clone();
+    assert_eq!(error["reason"], "authentication", "{error}");
+    let message = error["message"].as_str().expect("a message");
+    assert!(
+        message.contains("not logged in") && message.contains("no key"),
+        "{message}"
+    );
     assert_eq!(yard.starts().len(), 1);
 }
 

@@ -362,12 +362,15 @@ pub enum Cure {
 pub fn cure(reason: &str, max_retries: u32) -> Cure {
     match reason {
         failure_reason::USAGE
+        | failure_reason::AUTHENTICATION
         | failure_reason::NOT_STARTED
         | failure_reason::BUDGET
         | failure_reason::STOPPED => Cure::Never,
         failure_reason::DAY_BUDGET => Cure::Tomorrow,
         failure_reason::CONFLICT => Cure::Conflict,
         failure_reason::RATE_LIMIT => Cure::Parked,
+        // The next attempt is made in another way.
+        failure_reason::NO_CONVERSATION => Cure::Again(max_retries.max(1)),
         failure_reason::ARTIFACTS | failure_reason::OUTSIDE => Cure::Again(max_retries.min(1)),
         _ => Cure::Again(max_retries),
     }

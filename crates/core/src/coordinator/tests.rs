@@ -86,6 +86,7 @@ pub(super) fn plan(units: &[(&str, &[&str])]) -> Plan {
     let units = units.iter().map(|(id, needs)| PlanUnit {
         id: (*id).to_owned(),
         issue: None,
+        project_id: None,
         prompt: Some("x".to_owned()),
         prompt_file: None,
         depends_on: needs.iter().map(|n| (*n).to_owned()).collect(),
@@ -491,6 +492,8 @@ fn g10_what_is_tried_again_and_how_often() {
         ("validation", 2),
         (failure_reason::ARTIFACTS, 1),
         (failure_reason::USAGE, 0),
+        (failure_reason::AUTHENTICATION, 0),
+        (failure_reason::NO_CONVERSATION, 2),
         (failure_reason::BUDGET, 0),
         (failure_reason::STOPPED, 0),
         (failure_reason::DAY_BUDGET, MAX_RETRIES),

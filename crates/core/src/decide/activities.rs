@@ -5,7 +5,8 @@
 //! - a task inside an activity that an agent holds is that agent's alone, and its lease ends with the activity's;
 //! - an activity is not granted while another agent works on a task of it;
 //! - a lock file that a program without `jit` wrote is a lease like any other, as long as it is there; where both came
-//!   at once, the one in the log counts.
+//!   at once, the one in the log counts;
+//! - of two programs without `jit` the one whose lock file is there is the holder.
 
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -18,7 +19,7 @@ use crate::log::stop::Stop;
 use crate::model::actor::Actor;
 use crate::model::ids::{IssueId, LeaseId};
 use crate::model::issue::{ACTIVITY, Issue, TASK};
-use crate::model::lease::{LOCK_FILE_NOTE, Lease, LeaseEnd, Resource, is_from_file};
+use crate::model::lease::{LOCK_FILE_NOTE, Lease, LeaseEnd, Resource, UNNAMED_HOLDER, is_from_file};
 use crate::model::policy::Policy;
 use crate::model::refusal::Refusal;
 use crate::model::time::Wall;
@@ -186,9 +187,16 @@ fn follow(
         most if until > most => (most, cx.now.wall.plus_secs(most)),
         _ => (until, expires),
     };
-    let before = live(draft, &resource.key(), cx)?;
+    let before = match live(draft, &resource.key(), cx)? {
+        // Its writer deleted the file before another one created its own.
+        Some(lease) if is_from_file(&lease) && lease.agent_id != holder.agent_id => {
+            let_go(draft, &lease, &lease.agent_id)?;
+            None
+        }
+        before => before,
+    };
     if let Some(lease) = &before {
-        if !(is_from_file(lease) && lease.agent_id == holder.agent_id) {
+        if !is_from_file(lease) {
             return Ok(None);
         }
         if lasts_until(lease, expires, &cx.policy) || ttl_secs == 0 {
@@ -243,12 +251,14 @@ fn follow(
     };
     let granted = event.lease().cloned();
     let note = match &event {
-        Event::Acquired { .. } => claimed(draft, issue)?.map(|mut note| {
-            if let Event::Worked { details, .. } = &mut note {
-                *details = Some(format!("{} by its lock file", holder.agent_id));
-            }
-            note
-        }),
+        Event::Acquired { .. } if holder.agent_id.as_str() != UNNAMED_HOLDER => {
+            claimed(draft, issue)?.map(|mut note| {
+                if let Event::Worked { details, .. } = &mut note {
+                    *details = Some(format!("{} by its lock file", holder.agent_id));
+                }
+                note
+            })
+        }
         _ => None,
     };
     draft.emit(event)?;

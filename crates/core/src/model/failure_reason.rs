@@ -1,7 +1,9 @@
 //! Reasons of failures that a coordinator tells apart ([`crate::model::unit::Failure::reason`]). Others are failures like any.
 
-/// The command line, the credentials, the model's name: the same again would fail the same.
+/// The command line, the model's name: the same again would fail the same.
 pub const USAGE: &str = "usage";
+/// The credentials of the agent are missing or were refused.
+pub const AUTHENTICATION: &str = "authentication";
 /// There is no such program, or it cannot be run.
 pub const NOT_STARTED: &str = "not_started";
 /// The money of the unit or of the workflow is used up.
@@ -20,3 +22,5 @@ pub const CONFLICT: &str = "merge_conflict";
 pub const OUTSIDE: &str = "outside_scope";
 /// The model was asked too much.
 pub const RATE_LIMIT: &str = "rate_limit";
+/// The agent's program does not take a conversation: the next attempt is one-shot.
+pub const NO_CONVERSATION: &str = "no_conversation";

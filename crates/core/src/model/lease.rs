@@ -133,6 +133,9 @@ pub enum LeaseEnd {
 /// The note of a lease that stands for a lock file.
 pub const LOCK_FILE_NOTE: &str = "from its lock file";
 
+/// The holder of a lock file that its writer has not finished yet.
+pub const UNNAMED_HOLDER: &str = "agent:unknown";
+
 /// Whether the lease stands for a lock file that was not written by `jit`.
 pub fn is_from_file(lease: &Lease) -> bool {
     lease.note.as_deref() == Some(LOCK_FILE_NOTE)

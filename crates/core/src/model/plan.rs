@@ -53,6 +53,10 @@ pub struct Plan {
     /// The workflow's name. Made up when it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow_id: Option<String>,
+    /// The project that its units belong to. Each unit then has a folder for its artifacts below
+    /// `projects/<project_id>/orchestration/` on its branch, and its agent is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project_id: Option<String>,
     /// The branch that units land on; the default branch when it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
@@ -100,6 +104,10 @@ pub struct Settings {
     /// The agent's own word for what it may do, such as `acceptEdits`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<String>,
+    /// Claude Code gives one answer at its end instead of a conversation. Without this, it does so only if its program
+    /// refused the conversation in the attempt before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_shot: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_turns: Option<u32>,
@@ -132,6 +140,9 @@ pub struct PlanUnit {
     /// The issue it works on: claimed when it begins, done when it has landed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issue: Option<String>,
+    /// The project that it belongs to; that of the plan when it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project_id: Option<String>,
     /// The prompt of the agent. Without it the issue is the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
@@ -205,6 +216,7 @@ impl Settings {
             model: first(&self.model, &own.model),
             allowed_tools: first(&self.allowed_tools, &own.allowed_tools),
             permission_mode: first(&self.permission_mode, &own.permission_mode),
+            one_shot: first(&self.one_shot, &own.one_shot),
             max_turns: first(&self.max_turns, &below.max_turns),
             budget_usd: first(&self.budget_usd, &below.budget_usd),
             budget_tokens: first(&self.budget_tokens, &below.budget_tokens),
@@ -231,6 +243,7 @@ impl Plan {
         let mut plan = self.clone();
         for unit in &mut plan.units {
             unit.run = self.settings(unit, config);
+            unit.project_id = unit.project_id.take().or_else(|| self.project_id.clone());
         }
         plan.run = Settings::default();
         plan.workflow_id = Some(workflow_id.to_owned());

@@ -62,6 +62,7 @@ impl Plan {
         if let Some(Err(e)) = self.workflow_id.as_ref().map(|id| id.parse::<WorkflowId>()) {
             found.add("workflow_id", e.to_string());
         }
+        project(&mut found, "project_id", self.project_id.as_deref());
         if let Some(target) = self.target.as_ref().filter(|name| !is_branch(name)) {
             found.add("target", format!("{} is not the name of a branch", shown(target)));
         }
@@ -276,8 +277,20 @@ impl Plan {
     }
 }
 
+/// The name of a project is one part of a path.
+fn project(found: &mut ProblemList, at: &str, id: Option<&str>) {
+    if let Some(Err(_)) = id.map(str::parse::<UnitId>) {
+        let shown = shown(id.unwrap_or_default());
+        found.add(
+            at,
+            format!("{shown} is not a name of letters, digits, '-', '_' and '.'"),
+        );
+    }
+}
+
 /// Checks a unit by itself.
 fn one(found: &mut ProblemList, at: &str, unit: &PlanUnit, agents: &[&str]) {
+    project(found, &format!("{at}.project_id"), unit.project_id.as_deref());
     match (&unit.prompt, &unit.prompt_file) {
         (Some(_), Some(_)) => found.add(
             format!("{at}.prompt_file"),

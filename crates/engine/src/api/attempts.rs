@@ -107,6 +107,8 @@ pub struct DispatchAsk {
     pub writes: Option<Vec<String>>,
     /// Handoffs from other units.
     pub handoffs: Handoffs,
+    /// The project that the unit belongs to, from its plan.
+    pub project_id: Option<String>,
     /// Dispatches even if the account is parked.
     pub force: bool,
 }
@@ -137,6 +139,7 @@ impl DispatchAsk {
                 by: planned.handoff,
                 barrier: planned.phase,
             },
+            project_id: planned.project_id.clone(),
             force: false,
         })
     }

@@ -123,9 +123,11 @@ pub enum Sort {
 pub struct CreateIssue {
     pub id: Option<IssueId>,
     pub title: String,
-    pub kind: String,
+    /// `None`: the type that the id implies (`WI-001-A1` is an activity), else `issue`.
+    pub kind: Option<String>,
     pub state: IssueState,
     pub priority: Priority,
+    /// `None`: the parent that the id implies (`WI-001-A1-T2` is part of `WI-001-A1`), if there is one.
     pub parent: Option<IssuePrefix>,
     pub labels: Vec<String>,
     pub depends_on: Vec<IssuePrefix>,

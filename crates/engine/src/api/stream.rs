@@ -65,7 +65,7 @@ impl StreamItem {
     pub fn position(&self) -> Option<u64> {
         match self {
             Self::Event(event) => Some(event.0.sequence),
-            Self::Work(entry) => Some(entry.sequence),
+            Self::Work(entry) => entry.sequence,
             Self::AttemptLine(line) => Some(line.number),
             Self::Conflicts(_) | Self::Units(_) => None,
         }
@@ -140,7 +140,8 @@ pub struct WorkEntry {
     pub activity_id: Option<IssueId>,
     pub task_id: Option<IssueId>,
     pub details: Option<String>,
-    pub sequence: u64,
+    /// `None` for an entry that another program appended to the file: the log does not have it.
+    pub sequence: Option<u64>,
 }
 
 /// A line that an agent's shim recorded.

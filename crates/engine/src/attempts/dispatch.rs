@@ -25,11 +25,12 @@ use jit_core::log::state;
 use jit_core::model::account::AccountId;
 use jit_core::model::actor::Actor;
 use jit_core::model::cost::Usd;
+use jit_core::model::failure_reason;
 use jit_core::model::ids::{AgentId, UnitId};
 use jit_core::model::lease::{Lease, Resource};
 use jit_core::model::plan::Settings;
 use jit_core::model::refusal::{Code, Refusal};
-use jit_core::model::unit::{Facts, Phase, Unit, UnitInput};
+use jit_core::model::unit::{Facts, Failure, Phase, Unit, UnitInput};
 use jit_os::shell::shell_word;
 use jit_os::{file, io_refusal, program, random};
 use jit_store::Outcome;
@@ -76,6 +77,7 @@ pub fn run_settings(cx: &Context) -> Settings {
         // `dispatch.allow` is evaluated when the agent asks for permission.
         allowed_tools: None,
         permission_mode: Some(set.permission_mode),
+        one_shot: None,
         max_turns: set.max_turns,
         budget_usd: set.budget.map(|usd| usd.0 as f64 / 1e6),
         budget_tokens: set.budget_tokens,
@@ -181,6 +183,7 @@ pub(crate) fn prepare_attempt(
     };
     let mut brief = brief(cx, unit, job.attempt)?;
     brief.writes.clone_from(&job.writes);
+    brief.artifact_dir = job.artifact_dir.clone().filter(|_| ask.project_id.is_some());
     brief.resumed = knows.task;
     brief.conflict = conflict_of(unit);
     if let (true, Some(issue)) = (knows.task, &mut brief.issue) {
@@ -221,6 +224,15 @@ pub(crate) fn job(cx: &Context, unit: &Unit, ask: &DispatchAsk) -> Outcome<Job> 
                 .help(format!("choose one of {}", agents::NAMES.join(", "))),
         ));
     };
+    if run.one_shot == Some(true) && !program.has_one_shot() {
+        return Err(Box::new(
+            Refusal::new(Code::Invalid, format!("{agent} has no one-shot mode"))
+                .help("jit worktree dispatch <unit> --agent claude --one-shot"),
+        ));
+    }
+    let one_shot = run
+        .one_shot
+        .unwrap_or_else(|| refuses_conversation(cx, unit, &agent));
     let command = run.command.clone().unwrap_or_default();
     if matches!(agent.as_str(), "command" | "acp") && command.is_empty() {
         return Err(Box::new(
@@ -291,7 +303,15 @@ pub(crate) fn job(cx: &Context, unit: &Unit, ask: &DispatchAsk) -> Outcome<Job> 
         let control = cx.place.control_dir.to_string_lossy().into_owned();
         vars.push(("JIT_DIR".to_owned(), control));
     }
-    let writes = ask.writes.clone().unwrap_or_else(|| unit.writes.clone());
+    let mut writes = ask.writes.clone().unwrap_or_else(|| unit.writes.clone());
+    let artifact_dir = artifact_dir(unit, ask, &worker);
+    if let Some(folder) = &artifact_dir {
+        vars.push(("JIT_ARTIFACT_DIR".to_owned(), folder.clone()));
+        let own = format!("{folder}/");
+        if !writes.is_empty() && !writes.contains(&own) {
+            writes.push(own);
+        }
+    }
     Scope::of(&writes)?;
     let attempt = unit.attempt + 1;
     let before = resume.as_ref().and(unit.cost_usd);
@@ -315,7 +335,7 @@ pub(crate) fn job(cx: &Context, unit: &Unit, ask: &DispatchAsk) -> Outcome<Job> 
         model: run.model.clone(),
         allowed_tools: allowed_tools(cx, &agent, &run),
         permission_mode: run.permission_mode.clone(),
-        one_shot: false,
+        one_shot,
         max_turns: run.max_turns,
         budget,
         budget_tokens,
@@ -324,6 +344,7 @@ pub(crate) fn job(cx: &Context, unit: &Unit, ask: &DispatchAsk) -> Outcome<Job> 
         linger_secs: set.linger_secs,
         grace_secs: set.grace_secs,
         artifacts: ask.artifacts.clone(),
+        artifact_dir,
         validate: ask.validate.clone(),
         writes,
         task: ask.prompt.clone(),
@@ -345,6 +366,26 @@ fn allowed_tools(cx: &Context, agent: &str, run: &Settings) -> Vec<String> {
         all.extend(config.dispatch_allow().iter().cloned());
     }
     all
+}
+
+/// Returns the folder in which the agent of a unit of a workflow puts its artifacts, as seen from its worktree. No two
+/// agents have the same.
+fn artifact_dir(unit: &Unit, ask: &DispatchAsk, worker: &AgentId) -> Option<String> {
+    let workflow = unit.workflow.as_ref()?;
+    let above = match &ask.project_id {
+        Some(project) => format!("projects/{project}/orchestration"),
+        None => "orchestration".to_owned(),
+    };
+    let (phase, agent) = (ask.handoffs.barrier, worker.name());
+    Some(format!("{above}/{workflow}/{}/phase-{phase}/{agent}", unit.id))
+}
+
+/// Whether this agent's program refused a conversation in the last attempt, or was not asked to have one since.
+fn refuses_conversation(cx: &Context, unit: &Unit, agent: &str) -> bool {
+    let refused = |error: &Failure| error.reason == failure_reason::NO_CONVERSATION;
+    let before = crate::attempts::retry_settings::own_job(cx, unit).filter(|job| job.agent == agent);
+    let mut errors = unit.error.iter().chain(&unit.last_error);
+    before.is_some_and(|job| job.one_shot || errors.any(refused))
 }
 
 /// Returns the session's usage counter as the last attempt reported it. An attempt that was killed reported nothing:
@@ -437,6 +478,7 @@ pub(crate) fn brief(cx: &Context, unit: &Unit, attempt: u32) -> Outcome<Brief> {
         handoffs: Vec::new(),
         handoff_files: Vec::new(),
         writes: Vec::new(),
+        artifact_dir: None,
         attempt,
         last_failure: unit
             .last_error

@@ -370,6 +370,7 @@ const AGENTS_WORDS: &[&str] = &[
     "image_error",
     "aborted_tools",
     "usage",
+    failure_reason::NO_CONVERSATION,
 ];
 
 /// Whether the verdict says, or implies, that the account was refused.
@@ -420,17 +421,26 @@ pub(crate) fn failed(exit: &Exit, agent: &Option<String>) -> Option<Failure> {
             Some(verdict) if verdict.is_error => {
                 let reason = match (verdict.api_status, verdict.reason.as_str()) {
                     _ if was_limited(verdict) => failure_reason::RATE_LIMIT,
-                    // Credentials, names, sizes: a retry would fail the same way.
-                    (Some(400..=428), _) if !verdict.retryable => failure_reason::USAGE,
-                    (_, "authentication_failed" | "usage") if !verdict.retryable => failure_reason::USAGE,
+                    // A retry would fail the same way.
+                    (Some(401 | 403), _) | (_, "authentication_failed") if !verdict.retryable => {
+                        failure_reason::AUTHENTICATION
+                    }
+                    // Names, sizes.
+                    (Some(400..=428), _) | (_, "usage") if !verdict.retryable => failure_reason::USAGE,
                     (_, "budget_exhausted") => failure_reason::BUDGET,
                     (_, reason) if AGENTS_WORDS.contains(&reason) => reason,
                     _ => "error",
                 };
-                let text = if verdict.text.is_empty() {
-                    format!("it said that it failed: {}", verdict.reason)
-                } else {
-                    verdict.text.clone()
+                let text = match verdict.text.is_empty() {
+                    true => format!("it said that it failed: {}", verdict.reason),
+                    false => verdict.text.clone(),
+                };
+                let text = match reason {
+                    failure_reason::AUTHENTICATION => {
+                        let program = agent.as_deref().unwrap_or("the agent");
+                        format!("{program} is not logged in, or its credentials were refused: {text}")
+                    }
+                    _ => text,
                 };
                 Some(crate::units::worktree_state::failure(reason, text))
             }
@@ -472,22 +482,41 @@ fn found(job: &Job) -> Vec<Artifact> {
         if plain.exists() {
             found.push(wanted.clone());
         } else if wanted.path.contains(['*', '?', '[']) {
-            let listed = Git::at(&job.dir)
-                .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
-                .run()
-                .unwrap_or_default();
-            let paths = listed
-                .split(|b| *b == 0)
-                .filter_map(|path| std::str::from_utf8(path).ok());
-            found.extend(
-                paths
-                    .filter(|path| !path.is_empty() && fits(&wanted.path, path))
-                    .map(|path| Artifact {
-                        path: path.to_owned(),
-                        kind: wanted.kind.clone(),
-                    }),
-            );
+            let paths = listed(job, &[])
+                .into_iter()
+                .filter(|path| fits(&wanted.path, path));
+            found.extend(paths.map(|path| Artifact {
+                path,
+                kind: wanted.kind.clone(),
+            }));
+        }
+    }
+    if let Some(folder) = job
+        .artifact_dir
+        .as_deref()
+        .filter(|folder| job.dir.join(folder).is_dir())
+    {
+        for path in listed(job, &["--", folder]) {
+            if !found.iter().any(|known: &Artifact| known.path == path) {
+                found.push(Artifact {
+                    path,
+                    kind: "artifact".to_owned(),
+                });
+            }
         }
     }
     found
+}
+
+/// Returns the files in the worktree of a job that git knows or would know.
+fn listed(job: &Job, below: &[&str]) -> Vec<String> {
+    let listed = Git::at(&job.dir)
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .args(below)
+        .run()
+        .unwrap_or_default();
+    let paths = listed
+        .split(|b| *b == 0)
+        .filter_map(|path| std::str::from_utf8(path).ok());
+    paths.filter(|path| !path.is_empty()).map(str::to_owned).collect()
 }

@@ -105,6 +105,7 @@ pub(crate) fn over_before(
         validate: before.validate,
         writes: ask.writes.clone().or(before.writes),
         handoffs: before.handoffs,
+        project_id: before.project_id,
         force: ask.force,
     };
     let mut taken = taken_over(&ask.run, &all.run);

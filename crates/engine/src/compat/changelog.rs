@@ -1,27 +1,81 @@
 //! `changelog.log`: a record of the work done, one JSON object a line, for people and for programs that read files
 //! (D4).
 //!
-//! It is a view of the log. Each entry in the log names its previous entry. So missing lines or a missing file are
-//! noticed at the next entry, and the file is rewritten from its last valid line. `jit changelog` itself reads the
-//! log.
+//! jit's own lines have a `sequence` and follow from the log. Each entry in the log names its previous entry, so missing
+//! lines or a missing file are noticed at the next entry. Programs without jit append lines of their own, without a
+//! `sequence`; these lines are in this file only.
+//!
+//! What must hold:
+//!
+//! - A line that another program appended is never removed. jit itself only appends.
+//! - If jit's own lines are not those of the log, the file is written anew: jit's lines from the log, and between them
+//!   the lines of others where they were.
+//! - A line that is neither is kept in `changelog.damaged`.
+//!
+//! Limitation: a line that another program appends while the file is written anew may be lost.
 
 use std::fs;
 use std::io::{self, Write as _};
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
 
 use jit_core::log::event::{Event, Stamped};
+use jit_core::model::refusal::Code;
 use jit_core::query::claim_views::changelog_line;
 use jit_os::file;
+use jit_store::Outcome;
+use serde::Deserialize;
 
+use crate::api::stream::WorkEntry;
+use crate::compat::lock_file_format::{agent_named, earliest};
 use crate::context::Context;
+use crate::refusals::refuse;
 
-/// Number of bytes at the end of the file that are read to find the last line.
+/// Number of bytes at the end of the file that are read first to find the last own line.
 const END: u64 = 256 << 10;
 
-#[derive(serde::Deserialize)]
-struct Numbered {
-    sequence: u64,
+/// Lines that were in the changelog and are neither jit's nor JSON objects.
+pub(crate) const DAMAGED: &str = "changelog.damaged";
+
+/// What a line of the file is.
+enum Line<'a> {
+    Own(u64),
+    Theirs(TheirLine<'a>),
+    Damaged,
+}
+
+#[derive(Default, Deserialize)]
+struct TheirLine<'a> {
+    sequence: Option<u64>,
+    timestamp: Option<String>,
+    worker: Option<String>,
+    worker_type: Option<String>,
+    action: Option<String>,
+    activity_id: Option<String>,
+    task_id: Option<String>,
+    #[serde(borrow)]
+    details: Option<&'a serde_json::value::RawValue>,
+}
+
+impl<'a> Line<'a> {
+    fn of(bytes: &'a [u8]) -> Self {
+        match serde_json::from_slice::<TheirLine<'a>>(bytes) {
+            Ok(TheirLine {
+                sequence: Some(own), ..
+            }) => Self::Own(own),
+            Ok(line) => Self::Theirs(line),
+            // Fields of an unexpected type are none of our business.
+            Err(_) if serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(bytes).is_ok() => {
+                Self::Theirs(TheirLine::default())
+            }
+            Err(_) => Self::Damaged,
+        }
+    }
+}
+
+fn path(cx: &Context) -> PathBuf {
+    cx.place.control_dir.join("changelog.log")
 }
 
 /// Appends the entries among `lines`. Called under the store's lock.
@@ -33,57 +87,144 @@ pub(crate) fn note_work(cx: &Context, lines: &[Stamped]) -> io::Result<()> {
     let Some(previous) = previous else {
         return Ok(());
     };
-    let path = cx.place.control_dir.join("changelog.log");
-    let file = match fs::OpenOptions::new().read(true).write(true).open(&path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            drop(file::create_like_parent(&path)?);
-            fs::OpenOptions::new().read(true).write(true).open(&path)?
+    let new: Vec<u8> = lines.iter().filter_map(changelog_line).flatten().collect();
+    let path = path(cx);
+    match path.symlink_metadata() {
+        Ok(meta) if meta.is_file() => {}
+        Ok(_) => {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "changelog.log is not a file",
+            ));
         }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => drop(file::create_like_parent(&path)?),
         Err(e) => return Err(e),
-    };
-    let (mut end, mut last) = sound_end(&file)?;
-    let mut bytes = Vec::new();
-    if last != previous {
-        if last > previous {
-            // The file has entries that the log does not have: it is rewritten completely.
-            (end, last) = (0, 0);
-        }
-        let upto = previous;
-        cx.store
-            .events(last, &mut |line: Stamped| {
-                if line.sequence > upto {
-                    return ControlFlow::Break(());
-                }
-                bytes.extend(changelog_line(&line).unwrap_or_default());
-                ControlFlow::Continue(())
-            })
-            .map_err(|refusal| io::Error::other(refusal.message))?;
     }
-    for line in lines {
-        bytes.extend(changelog_line(line).unwrap_or_default());
+    let mut file = fs::OpenOptions::new().read(true).append(true).open(&path)?;
+    match end_of(&file)? {
+        End { last, open: false } if last == previous => file.write_all(&new),
+        End { last, open: true } if last == previous => file.write_all(&[b"\n", &new[..]].concat()),
+        _ => write_anew(cx, &path, previous, &new),
     }
-    file.set_len(end)?;
-    let mut at = &file;
-    io::Seek::seek(&mut at, io::SeekFrom::Start(end))?;
-    at.write_all(&bytes)
 }
 
-/// Returns the end of the last complete line, and the sequence of that line.
-fn sound_end(file: &fs::File) -> io::Result<(u64, u64)> {
+/// The end of the file.
+struct End {
+    /// The sequence of the last own line; 0 if there is none.
+    last: u64,
+    /// The last line is whole, but has no newline yet.
+    open: bool,
+}
+
+/// Looks at the end of the file. A damaged last line counts as sequence `u64::MAX`, which no entry has.
+fn end_of(file: &fs::File) -> io::Result<End> {
     let len = file.metadata()?.len();
-    let from = len.saturating_sub(END);
-    let mut bytes = vec![0; usize::try_from(len - from).unwrap_or(0)];
-    file.read_exact_at(&mut bytes, from)?;
-    while let Some(end) = bytes.iter().rposition(|b| *b == b'\n') {
-        let start = bytes[..end]
-            .iter()
-            .rposition(|b| *b == b'\n')
-            .map_or(0, |n| n + 1);
-        if let Ok(line) = serde_json::from_slice::<Numbered>(&bytes[start..end]) {
-            return Ok((from + end as u64 + 1, line.sequence));
+    let mut window = END;
+    loop {
+        let from = len.saturating_sub(window);
+        let mut bytes = vec![0; usize::try_from(len - from).unwrap_or(0)];
+        file.read_exact_at(&mut bytes, from)?;
+        let open = bytes.last().is_some_and(|last| *last != b'\n');
+        let mut last = None;
+        for (n, line) in bytes.trim_ascii_end().rsplit(|b| *b == b'\n').enumerate() {
+            match Line::of(line) {
+                // jit writes a line together with its newline.
+                Line::Own(_) if n == 0 && open => last = Some(u64::MAX),
+                Line::Own(sequence) => last = Some(sequence),
+                Line::Damaged if n == 0 && len > 0 => last = Some(u64::MAX),
+                Line::Damaged | Line::Theirs(_) => continue,
+            }
+            break;
         }
-        bytes.truncate(start);
+        match last {
+            Some(last) => return Ok(End { last, open }),
+            None if from == 0 => return Ok(End { last: 0, open }),
+            None => window = window.saturating_mul(8),
+        }
     }
-    Ok((0, 0))
+}
+
+/// Writes the file anew: the entries of the log up to `previous`, the lines of others between them, and the new ones.
+fn write_anew(cx: &Context, path: &Path, previous: u64, new: &[u8]) -> io::Result<()> {
+    let old = fs::read(path)?;
+    let (mut theirs, mut damaged, mut last) = (Vec::new(), Vec::new(), 0);
+    for line in old
+        .split(|b| *b == b'\n')
+        .filter(|line| !line.trim_ascii().is_empty())
+    {
+        match Line::of(line) {
+            Line::Own(sequence) if sequence <= previous => last = sequence.max(last),
+            Line::Own(_) | Line::Damaged => damaged.extend([line, b"\n"].concat()),
+            Line::Theirs(_) => theirs.push((last, line)),
+        }
+    }
+    let mut theirs = theirs.into_iter().peekable();
+    let mut bytes = Vec::new();
+    cx.store
+        .events(0, &mut |line: Stamped| {
+            if line.sequence > previous {
+                return ControlFlow::Break(());
+            }
+            if let Some(own) = changelog_line(&line) {
+                while let Some((_, line)) = theirs.next_if(|(after, _)| *after < line.sequence) {
+                    bytes.extend_from_slice(&[line, b"\n"].concat());
+                }
+                bytes.extend(own);
+            }
+            ControlFlow::Continue(())
+        })
+        .map_err(|refusal| io::Error::other(refusal.message))?;
+    for (_, line) in theirs {
+        bytes.extend_from_slice(&[line, b"\n"].concat());
+    }
+    bytes.extend_from_slice(new);
+    if !damaged.is_empty() {
+        keep_damaged(&cx.place.control_dir.join(DAMAGED), &damaged)?;
+    }
+    file::refresh(path, &bytes)
+}
+
+fn keep_damaged(path: &Path, lines: &[u8]) -> io::Result<()> {
+    let mut kept = file::read_real(path, u64::MAX)?.unwrap_or_default();
+    kept.extend_from_slice(lines);
+    file::refresh(path, &kept)
+}
+
+/// Returns the entries that other programs appended, oldest first. Lines without a time, a worker and an action are left
+/// out.
+pub(crate) fn entries_of_others(cx: &Context) -> Outcome<Vec<WorkEntry>> {
+    let bytes = file::read_real(&path(cx), u64::MAX).map_err(|e| refuse(Code::Io, e))?;
+    let mut entries: Vec<WorkEntry> = bytes
+        .unwrap_or_default()
+        .split(|b| *b == b'\n')
+        .filter_map(|line| match Line::of(line) {
+            Line::Theirs(line) => line.entry(),
+            Line::Own(_) | Line::Damaged => None,
+        })
+        .collect();
+    entries.sort_by_key(|entry| entry.timestamp);
+    Ok(entries)
+}
+
+impl TheirLine<'_> {
+    fn entry(self) -> Option<WorkEntry> {
+        let worker = agent_named(&self.worker?, self.worker_type.as_deref())?;
+        let id = |text: Option<String>| text.and_then(|text| text.parse().ok());
+        Some(WorkEntry {
+            timestamp: earliest(&self.timestamp?)?,
+            worker_type: match worker.kind() {
+                "human" => "human",
+                _ => "agent",
+            }
+            .to_owned(),
+            worker,
+            action: self.action?,
+            activity_id: id(self.activity_id),
+            task_id: id(self.task_id),
+            details: self.details.map(|raw| {
+                serde_json::from_str::<String>(raw.get()).unwrap_or_else(|_| raw.get().to_owned())
+            }),
+            sequence: None,
+        })
+    }
 }

@@ -10,7 +10,20 @@
 //!
 //! The creator of the file (by exclusive creation) holds the activity until `expires`. Deleting the file releases it.
 //! `jit` creates its own files the same way, before the lease is in the log. So exactly one of a file-only agent and
-//! a `jit` command acquires the activity.
+//! a `jit` command acquires the activity. A file of jit gets its name together with its content.
+//!
+//! # Doubtful files
+//!
+//! A doubtful file counts as held, never as free ([`LockedBy::doubt`] has the reason):
+//!
+//! | content | meaning |
+//! |---|---|
+//! | empty or not readable, written less than 30 seconds ago | its writer is still at work: held by [`UNNAMED_HOLDER`] until 30 seconds after the last write |
+//! | `expires` without a time zone | the latest time that it can mean: that of UTC-12 |
+//! | `expires` after the year 9998, or later than a lease may last | held for as long as the file exists |
+//! | a byte order mark before the JSON | ignored |
+//!
+//! A file that is not readable 30 seconds after its last write is malformed, and is replaced.
 //!
 //! If a lock file of jit was deleted, the next command about claims, or `jit validate`, creates it again. The
 //! modification time of the folder shows that there is something to check.
@@ -18,21 +31,29 @@
 //! All content read here comes from outside: reads are bounded, follow no links and never block.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jit_core::decide::command::LockFile;
 use jit_core::model::ids::{AgentId, IssueId, LeaseId};
-use jit_core::model::lease::Lease;
+use jit_core::model::lease::{Lease, UNNAMED_HOLDER};
 use jit_core::model::time::Wall;
-use jit_os::file;
+use jit_os::{file, io_refusal};
+use jit_store::Outcome;
 use serde::{Deserialize, Serialize};
 
 /// Maximum size of a lock file that is read.
 const MAX_FILE: u64 = 64 << 10;
 
-#[derive(Debug, Serialize, Deserialize)]
+/// Time that a program has to write the content of a file that it created.
+const WRITING_MS: u64 = 30_000;
+
+/// Some editors and libraries begin a file with it.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// A file of jit.
+#[derive(Debug, Serialize)]
 struct Record {
     holder: String,
     holder_type: String,
@@ -41,7 +62,19 @@ struct Record {
     task_id: Option<IssueId>,
     task_acquired: Option<Wall>,
     task_expires: Option<Wall>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lease_id: LeaseId,
+}
+
+/// A file of any program, with as few demands as possible.
+#[derive(Debug, Deserialize)]
+struct FoundRecord {
+    holder: String,
+    holder_type: Option<String>,
+    acquired: Option<String>,
+    expires: String,
+    task_id: Option<String>,
+    task_acquired: Option<String>,
+    task_expires: Option<String>,
     lease_id: Option<LeaseId>,
 }
 
@@ -50,16 +83,37 @@ struct Record {
 pub enum Found {
     /// Written by `jit`, for this lease.
     Ours(LeaseId),
-    Theirs(LockFile),
+    Theirs(LockedBy),
     /// Not a valid lock file, and the reason.
     Malformed(String),
+}
+
+/// A lock file of another program.
+#[derive(Debug, PartialEq, Eq)]
+pub struct LockedBy {
+    pub file: LockFile,
+    /// The reason why the file is not certain to mean what [`Self::file`] says.
+    pub doubt: Option<String>,
+}
+
+impl LockedBy {
+    /// Whether the writer is still at work, so that the file does not name the holder yet.
+    pub fn is_unnamed(&self) -> bool {
+        self.file.holder.as_str() == UNNAMED_HOLDER
+    }
 }
 
 pub fn folder(control_dir: &Path) -> PathBuf {
     control_dir.join("activities")
 }
 
-fn path(control_dir: &Path, activity: &IssueId) -> PathBuf {
+/// Creates the folder, so that programs without jit can create their lock files from the beginning.
+pub fn make_folder(control_dir: &Path) -> Outcome<()> {
+    let folder = folder(control_dir);
+    file::make_dir_like_parent(&folder).map_err(|e| io_refusal("create", &folder, &e))
+}
+
+pub fn path(control_dir: &Path, activity: &IssueId) -> PathBuf {
     folder(control_dir).join(format!("{activity}.lock"))
 }
 
@@ -83,56 +137,129 @@ pub fn list(control_dir: &Path) -> io::Result<Vec<IssueId>> {
     Ok(ids)
 }
 
-/// Reads a lock file; `None` if there is none.
-pub fn read(control_dir: &Path, activity: &IssueId) -> io::Result<Option<Found>> {
-    let bytes = match file::read_real(&path(control_dir, activity), MAX_FILE) {
+/// Reads a lock file; `None` if there is none. `now` decides whether its writer may still be at work.
+pub fn read(control_dir: &Path, activity: &IssueId, now: Wall) -> io::Result<Option<Found>> {
+    let path = path(control_dir, activity);
+    let bytes = match file::read_real(&path, MAX_FILE) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return Ok(None),
-        Err(e)
-            if matches!(
-                e.kind(),
-                io::ErrorKind::InvalidInput | io::ErrorKind::FileTooLarge
-            ) =>
-        {
+        Err(e) if e.kind() == io::ErrorKind::InvalidInput => {
             return Ok(Some(Found::Malformed(e.to_string())));
+        }
+        Err(e) if e.kind() == io::ErrorKind::FileTooLarge => {
+            return Ok(Some(unreadable(&path, activity, e.to_string(), now)));
         }
         Err(e) => return Err(e),
     };
-    Ok(Some(match serde_json::from_slice::<Record>(&bytes) {
-        Err(e) => Found::Malformed(e.to_string()),
-        Ok(Record {
-            lease_id: Some(lease),
-            ..
-        }) => Found::Ours(lease),
-        Ok(record) => match holder(&record) {
-            None => Found::Malformed(format!("{:?} cannot be a holder", record.holder)),
-            Some(holder) => Found::Theirs(LockFile {
-                activity: activity.clone(),
-                holder,
-                acquired: record.acquired,
-                expires: record.expires,
-                task: match (record.task_id, record.task_acquired, record.task_expires) {
-                    (Some(task), Some(acquired), Some(expires)) => Some((task, acquired, expires)),
-                    _ => None,
-                },
-            }),
-        },
+    Ok(Some(match understand(activity, &bytes, now) {
+        Ok(found) => found,
+        Err(why) => unreadable(&path, activity, why, now),
     }))
 }
 
-/// The holder is an agent id, or a name that becomes one with the holder type.
-fn holder(record: &Record) -> Option<AgentId> {
-    if let Some((kind, _)) = record.holder.split_once(':')
-        && kind == record.holder_type
-    {
-        return record.holder.parse().ok();
+/// A file that is no lock: yet, if it was written just now.
+fn unreadable(path: &Path, activity: &IssueId, why: String, now: Wall) -> Found {
+    let modified = path.symlink_metadata().and_then(|meta| meta.modified()).ok();
+    let since = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    let written =
+        Wall::from_ms(since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX)));
+    let expires = written.plus_ms(WRITING_MS);
+    match UNNAMED_HOLDER.parse() {
+        Ok(holder) if expires > now => Found::Theirs(LockedBy {
+            file: LockFile {
+                activity: activity.clone(),
+                holder,
+                acquired: written.min(now),
+                expires,
+                task: None,
+            },
+            doubt: Some(format!(
+                "was written just now and is not readable yet ({why}): its writer holds {activity} until {expires}"
+            )),
+        }),
+        _ => Found::Malformed(why),
     }
-    let kind = match record.holder_type.as_str() {
-        "human" => "human",
-        "agent" => "agent",
-        _ => return None,
+}
+
+/// Reads the content of a lock file, or says why it is none.
+fn understand(activity: &IssueId, bytes: &[u8], now: Wall) -> Result<Found, String> {
+    if bytes.is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
+    let record: FoundRecord = serde_json::from_slice(text).map_err(|e| e.to_string())?;
+    if let Some(lease) = record.lease_id {
+        return Ok(Found::Ours(lease));
+    }
+    let Some(holder) = agent_named(&record.holder, record.holder_type.as_deref()) else {
+        return Err(format!("{:?} cannot be a holder", record.holder));
     };
-    format!("{kind}:{}", record.holder).parse().ok()
+    let no_time = |text: &str| format!("{text:?} is not a time such as 2026-01-03T12:00:00Z");
+    let (expires, doubt) = latest(&record.expires).ok_or_else(|| no_time(&record.expires))?;
+    let earlier = |text: &Option<String>| text.as_deref().and_then(earliest).map(|at| at.min(now));
+    let task = record.task_id.as_deref().and_then(|id| id.parse().ok());
+    let task_expires = record.task_expires.as_deref().and_then(latest);
+    Ok(Found::Theirs(LockedBy {
+        file: LockFile {
+            activity: activity.clone(),
+            holder,
+            acquired: earlier(&record.acquired).unwrap_or(now.min(expires)),
+            expires,
+            task: match (task, earlier(&record.task_acquired), task_expires) {
+                (Some(task), Some(acquired), Some((expires, _))) => Some((task, acquired, expires)),
+                _ => None,
+            },
+        },
+        doubt: doubt.map(|doubt| format!("{doubt}: its writer holds {activity} until {expires}")),
+    }))
+}
+
+/// The latest time that a text can mean, and why that is in doubt. `None`: it is no time.
+fn latest(text: &str) -> Option<(Wall, Option<&'static str>)> {
+    let text = text.trim();
+    if let Ok(time) = text.parse() {
+        return Some((time, None));
+    }
+    let year = text.trim_start_matches('+').split('-').next().unwrap_or_default();
+    if year.len() >= 4
+        && year.bytes().all(|b| b.is_ascii_digit())
+        && year.parse().is_ok_and(|year: u128| year >= 9999)
+    {
+        return Some((
+            Wall::from_ms(i64::MAX),
+            Some("has a time too far in the future to be written here"),
+        ));
+    }
+    let local: jiff::civil::DateTime = text.parse().ok()?;
+    let time = jiff::tz::Offset::constant(-12).to_timestamp(local).ok()?;
+    Some((
+        Wall::from_ms(time.as_millisecond()),
+        Some("has a time without a zone, which is read as late as it can mean (UTC-12); write it with Z"),
+    ))
+}
+
+/// The earliest time that a text can mean: one without a zone is read as UTC.
+pub fn earliest(text: &str) -> Option<Wall> {
+    let text = text.trim();
+    let in_utc = || {
+        text.parse()
+            .ok()
+            .and_then(|local| jiff::tz::Offset::UTC.to_timestamp(local).ok())
+    };
+    text.parse()
+        .ok()
+        .or_else(|| in_utc().map(|time| Wall::from_ms(time.as_millisecond())))
+}
+
+/// The agent that a file means: an agent id, or a name that becomes one with the type (`human` or `agent`).
+pub fn agent_named(name: &str, kind: Option<&str>) -> Option<AgentId> {
+    let is_whole = |(word, _)| kind.is_none_or(|kind| kind == word);
+    if name.split_once(':').is_some_and(is_whole) {
+        return name.parse().ok();
+    }
+    let is_human = kind.is_some_and(|kind| kind.eq_ignore_ascii_case("human"));
+    let kind = if is_human { "human" } else { "agent" };
+    format!("{kind}:{name}").parse().ok()
 }
 
 fn bytes(lease: &Lease, task: Option<&Lease>) -> Vec<u8> {
@@ -149,7 +276,7 @@ fn bytes(lease: &Lease, task: Option<&Lease>) -> Vec<u8> {
         task_id: task.and_then(|task| task.resource.issue().cloned()),
         task_acquired: task.map(|task| task.acquired_at),
         task_expires: task.map(|task| task.expires_at),
-        lease_id: Some(lease.lease_id.clone()),
+        lease_id: lease.lease_id.clone(),
     };
     let mut bytes = serde_json::to_vec_pretty(&record).unwrap_or_default();
     bytes.push(b'\n');
@@ -166,11 +293,7 @@ pub fn take(control_dir: &Path, activity: &IssueId, lease: &Lease) -> io::Result
 pub fn make(control_dir: &Path, activity: &IssueId, lease: &Lease, task: Option<&Lease>) -> io::Result<bool> {
     file::make_dir_like_parent(&folder(control_dir))?;
     changing(control_dir, activity, || {
-        match file::create_like_parent(&path(control_dir, activity)) {
-            Ok(mut file) => file.write_all(&bytes(lease, task)).map(|()| true),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            Err(e) => Err(e),
-        }
+        file::create_unsynced(&path(control_dir, activity), &bytes(lease, task))
     })
 }
 
@@ -189,7 +312,8 @@ pub fn drop_task(control_dir: &Path, activity: &IssueId, task: &IssueId) -> io::
     let Some(bytes) = file::read_real(&path, MAX_FILE)? else {
         return Ok(());
     };
-    let mut record: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&bytes)?;
+    let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&bytes);
+    let mut record: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(text)?;
     if record.get("task_id").and_then(|id| id.as_str()) != Some(task.as_str()) {
         return Ok(());
     }
@@ -229,26 +353,54 @@ fn set_folder_aside(control_dir: &Path, activity: &IssueId) -> io::Result<()> {
     }
 }
 
-/// The nanoseconds of the folder's modification time that mean: the lock files have not changed since [`leave`]. A
-/// program that creates or deletes a file changes that time without knowing about this.
-const LEFT: u32 = 106_105_116;
+/// Marks of the folder, as the nanoseconds of its modification time. A program that creates or deletes a file removes
+/// the mark without knowing about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// The lock files of jit are all there.
+    Own = 106_105_116,
+    /// The log also has what the lock files of others say.
+    All = 106_105_117,
+}
 
-/// Whether no lock file was created or deleted since [`leave`].
-pub fn is_left(control_dir: &Path) -> bool {
-    fs::metadata(folder(control_dir))
-        .and_then(|meta| meta.modified())
-        .ok()
-        .and_then(|at| at.duration_since(UNIX_EPOCH).ok())
-        .is_some_and(|at| at.subsec_nanos() == LEFT)
+/// The mark of the folder; `None` if a lock file was created or deleted since it was set.
+pub fn mark(control_dir: &Path) -> Option<Mark> {
+    let modified = fs::metadata(folder(control_dir)).and_then(|meta| meta.modified());
+    let nanos = modified.ok()?.duration_since(UNIX_EPOCH).ok()?.subsec_nanos();
+    [Mark::Own, Mark::All]
+        .into_iter()
+        .find(|mark| *mark as u32 == nanos)
 }
 
 /// Marks the folder, so that later changes are noticed. Must be called before the lock files are read.
-pub fn leave(control_dir: &Path) -> io::Result<()> {
+pub fn set_mark(control_dir: &Path, mark: Mark) -> io::Result<()> {
     let secs = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |at| at.as_secs());
-    let at = UNIX_EPOCH + Duration::new(secs, LEFT);
+    let at = UNIX_EPOCH + Duration::new(secs, mark as u32);
     fs::File::open(folder(control_dir))?.set_modified(at)
+}
+
+/// Removes the mark: the next command checks all lock files.
+fn remove_mark(control_dir: &Path) {
+    let _ = fs::File::open(folder(control_dir)).and_then(|dir| dir.set_modified(UNIX_EPOCH));
+}
+
+/// Whether there are no lock files, and the log has that. Without the folder it has.
+pub fn is_quiet(control_dir: &Path) -> io::Result<bool> {
+    let is_marked = mark(control_dir) == Some(Mark::All) || !folder(control_dir).is_dir();
+    Ok(is_marked && list(control_dir)?.is_empty())
+}
+
+/// Marks that there are no lock files and the log has that, if so.
+pub fn note_quiet(control_dir: &Path) -> io::Result<()> {
+    if mark(control_dir) == Some(Mark::Own) && list(control_dir)?.is_empty() {
+        set_mark(control_dir, Mark::All)?;
+        if !list(control_dir)?.is_empty() {
+            remove_mark(control_dir);
+        }
+    }
+    Ok(())
 }
 
 /// Performs a change by jit itself, which needs no check later. Only under the store's lock.
@@ -262,18 +414,153 @@ fn changing<T>(
         ids.retain(|id| id != activity);
         Ok(ids)
     };
-    let before = if is_left(control_dir) {
-        Some(others()?)
-    } else {
-        None
+    let before = match mark(control_dir) {
+        Some(mark) => Some((mark, others()?)),
+        None => None,
     };
     let done = change()?;
-    if let Some(before) = before {
+    if let Some((mark, before)) = before {
         // If the mark cannot be set, the next command checks all lock files.
-        let _ = leave(control_dir);
+        let _ = set_mark(control_dir, mark);
         if others()? != before {
-            let _ = fs::File::open(folder(control_dir)).and_then(|dir| dir.set_modified(UNIX_EPOCH));
+            remove_mark(control_dir);
         }
     }
     Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wall(text: &str) -> Wall {
+        text.parse().expect("a time")
+    }
+
+    fn found(content: &[u8]) -> Result<Found, String> {
+        let id = "WI-001-A1".parse().expect("an id");
+        understand(&id, content, wall("2026-01-24T10:00:00Z"))
+    }
+
+    fn locked(content: &[u8]) -> (String, String, bool) {
+        match found(content) {
+            Ok(Found::Theirs(LockedBy { file, doubt })) => {
+                (file.holder.to_string(), file.expires.to_string(), doubt.is_some())
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn b14_a_doubtful_time_is_the_latest_that_it_can_mean() {
+        for (expires, read_as, in_doubt) in [
+            ("2026-01-24T11:00:00Z", "2026-01-24T11:00:00.000Z", false),
+            ("2026-01-24T11:00:00+02:00", "2026-01-24T09:00:00.000Z", false),
+            ("2026-01-24 11:00:00+00:00", "2026-01-24T11:00:00.000Z", false),
+            ("2026-01-24T11:00:00", "2026-01-24T23:00:00.000Z", true),
+            ("2026-01-24T11:00:00.123456", "2026-01-24T23:00:00.123Z", true),
+            ("2026-01-24 11:00:00", "2026-01-24T23:00:00.000Z", true),
+            ("2999-01-01T00:00:00Z", "2999-01-01T00:00:00.000Z", false),
+            ("9999-12-31T23:59:59Z", "9998-12-31T23:59:59.999Z", true),
+            ("9999-12-31T23:59:59", "9998-12-31T23:59:59.999Z", true),
+            ("+275760-09-13T00:00:00.000Z", "9998-12-31T23:59:59.999Z", true),
+        ] {
+            let file = format!(r#"{{"holder":"x","holder_type":"agent","expires":"{expires}"}}"#);
+            let expected = ("agent:x".to_owned(), read_as.to_owned(), in_doubt);
+            assert_eq!(locked(file.as_bytes()), expected, "{expires}");
+        }
+    }
+
+    #[test]
+    fn b14_a_byte_order_mark_and_missing_fields_do_not_free_an_activity() {
+        let expires = r#""expires":"2026-01-24T11:00:00Z""#;
+        for (content, holder) in [
+            (
+                format!("\u{feff}{{\"holder\":\"x\",\"holder_type\":\"agent\",{expires}}}"),
+                "agent:x",
+            ),
+            (format!("{{\"holder\":\"x\",{expires}}}"), "agent:x"),
+            (
+                format!("{{\"holder\":\"x\",\"holder_type\":\"robot\",{expires}}}"),
+                "agent:x",
+            ),
+            (
+                format!("{{\"holder\":\"Ada L.\",\"holder_type\":\"Human\",{expires}}}"),
+                "human:Ada L.",
+            ),
+            (format!("{{\"holder\":\"ci:nightly\",{expires}}}"), "ci:nightly"),
+            (
+                format!("{{\"holder\":\"x\",\"task_id\":\"not / an id\",{expires}}}"),
+                "agent:x",
+            ),
+        ] {
+            assert_eq!(locked(content.as_bytes()).0, holder, "{content}");
+        }
+        for content in [
+            "",
+            " ",
+            "{",
+            "null",
+            r#"{"holder":"x"}"#,
+            r#"{"holder":"x","expires":"soon"}"#,
+        ] {
+            assert!(found(content.as_bytes()).is_err(), "{content}");
+        }
+    }
+
+    #[test]
+    fn b14_an_unreadable_file_is_held_for_thirty_seconds_after_its_last_write() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let id: IssueId = "WI-001-A1".parse().expect("an id");
+        make_folder(folder.path()).expect("the folder");
+        let path = path(folder.path(), &id);
+        let written = wall("2026-01-24T10:00:00Z");
+        for content in ["", "{\"holder\":"] {
+            fs::write(&path, content).expect("write");
+            let at = UNIX_EPOCH + Duration::from_millis(u64::try_from(written.ms()).expect("positive"));
+            fs::File::options()
+                .write(true)
+                .open(&path)
+                .and_then(|file| file.set_modified(at))
+                .expect("a time");
+            let at = |ms| {
+                read(folder.path(), &id, written.plus_ms(ms))
+                    .expect("read")
+                    .expect("a file")
+            };
+            for ms in [0, 29_999] {
+                let Found::Theirs(found) = at(ms) else {
+                    panic!("{:?}", at(ms))
+                };
+                assert!(found.is_unnamed());
+                assert_eq!(found.file.expires, written.plus_ms(30_000));
+            }
+            assert!(matches!(at(30_000), Found::Malformed(_)));
+            // The clock of the machine was set back meanwhile.
+            let before = read(folder.path(), &id, written.minus_ms(86_400_000)).expect("read");
+            assert!(matches!(before, Some(Found::Theirs(_))), "{before:?}");
+        }
+    }
+
+    #[test]
+    fn b14_no_lock_file_is_left_unnoticed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let control = folder.path();
+        assert!(is_quiet(control).expect("read"), "no folder");
+        make_folder(control).expect("the folder");
+        assert!(!is_quiet(control).expect("read"), "not checked yet");
+        set_mark(control, Mark::Own).expect("a mark");
+        assert!(
+            !is_quiet(control).expect("read"),
+            "only the files of jit were checked"
+        );
+        note_quiet(control).expect("a mark");
+        assert!(is_quiet(control).expect("read"));
+        let path = path(control, &"WI-001-A1".parse().expect("an id"));
+        fs::write(&path, "").expect("write");
+        assert!(!is_quiet(control).expect("read"));
+        note_quiet(control).expect("nothing to note");
+        fs::remove_file(&path).expect("removed");
+        assert!(!is_quiet(control).expect("read"), "a file came and went");
+    }
 }

@@ -5,6 +5,8 @@
 //! - A lock file of another program is in the log before the next decision about claims.
 //! - An expired file is reported, and recorded in the log as it was. The next holder of the activity replaces it.
 //! - A malformed file is reported. The next holder of the activity removes it.
+//! - A file that may still be written, or whose times are in doubt, counts as held and is reported.
+//! - If one program deleted its file and another one created its own, the other one is the holder.
 //! - A file of jit that was deleted or overwritten while its lease is active is created again, and that is reported.
 //! - A reader compares the files itself, and sees the state that the next writer will record.
 //! - Only leases that came from a lock file end when it is deleted.
@@ -22,12 +24,13 @@ use jit_core::model::actor::Actor;
 use jit_core::model::ids::{AgentId, IssueId, LeaseId};
 use jit_core::model::issue::{ACTIVITY, Issue};
 use jit_core::model::lease::{Lease, Resource, is_from_file};
-use jit_core::model::refusal::{Code, Details};
+use jit_core::model::refusal::{Code, Details, Refusal};
+use jit_core::model::time::Wall;
 use jit_os::io_refusal;
 use jit_store::{Outcome, ReadTable, View};
 
 use crate::compat::lock_file_format as activities;
-use crate::compat::lock_file_format::Found;
+use crate::compat::lock_file_format::{Found, LockedBy, Mark};
 use crate::context::Context;
 use crate::refusals::{refuse, stopped};
 use crate::write_path::WriteOptions;
@@ -80,11 +83,12 @@ impl Table for Foreseen {
 /// Records the lock files of others in the log. Returns warnings about them.
 pub(crate) fn honour_lock_files(cx: &Context) -> Outcome<Vec<String>> {
     let control = &cx.place.control_dir;
-    if !activities::folder(control).is_dir() {
+    let trouble = |e: io::Error| io_refusal("read", &activities::folder(control), &e);
+    if activities::is_quiet(control).map_err(trouble)? {
         return Ok(Vec::new());
     }
     let mut warnings = Vec::new();
-    if !activities::is_left(control) {
+    if activities::mark(control).is_none() {
         warnings.extend(make_lock_files_again(cx)?);
     }
     let view = crate::write_path::view_of_log(cx)?;
@@ -113,12 +117,16 @@ pub(crate) fn honour_lock_files(cx: &Context) -> Outcome<Vec<String>> {
         let (there, gone) = (vec![file], Vec::new());
         honour(&holder, &Command::HonourLocks { there, gone })?;
     }
+    // Without the mark the next command checks again.
+    let _ = activities::note_quiet(control);
     Ok(warnings)
 }
 
 /// Returns the view including lock files of others that are not in the log yet. Writes nothing.
 pub(crate) fn foresee_lock_files(cx: &Context, view: View) -> Outcome<View> {
-    if !activities::folder(&cx.place.control_dir).is_dir() {
+    let control = &cx.place.control_dir;
+    let trouble = |e: io::Error| io_refusal("read", &activities::folder(control), &e);
+    if activities::is_quiet(control).map_err(trouble)? {
         return Ok(view);
     }
     let news = lock_file_news(cx, &view)?;
@@ -164,15 +172,23 @@ fn lock_file_news(cx: &Context, view: &View) -> Outcome<News> {
         if lease.as_ref().is_some_and(|lease| !is_from_file(lease)) {
             continue;
         }
-        match activities::read(control, id).map_err(trouble)? {
-            Some(Found::Theirs(file)) if file.expires.ms() <= view.now.wall.ms() && lease.is_none() => {
+        match activities::read(control, id, view.now.wall).map_err(trouble)? {
+            Some(Found::Theirs(LockedBy { file, .. }))
+                if file.expires.ms() <= view.now.wall.ms() && lease.is_none() =>
+            {
                 news.warnings.push(format!(
                     "the lock file of {id} by {} has expired: {id} is free",
                     file.holder
                 ));
                 news.there.push(file);
             }
-            Some(Found::Theirs(file)) => {
+            Some(Found::Theirs(found)) => {
+                news.warnings.extend(doubt(cx, id, &found, view.now.wall));
+                // The holder writes into its own file.
+                if found.is_unnamed() && lease.is_some() {
+                    continue;
+                }
+                let file = found.file;
                 if state::issue(table, id).map_err(unreadable)?.is_none() {
                     news.warnings
                         .push(format!("there is a lock file for {id}, which is no issue here"));
@@ -204,6 +220,41 @@ fn lock_file_news(cx: &Context, view: &View) -> Outcome<News> {
     Ok(news)
 }
 
+/// A warning about a lock file that counts as held although it may mean something else.
+fn doubt(cx: &Context, id: &IssueId, found: &LockedBy, now: Wall) -> Option<String> {
+    let why = match &found.doubt {
+        Some(why) => why.clone(),
+        None if found.file.expires > now.plus_secs(cx.policy.ttl.max_secs) => {
+            let LockFile { holder, expires, .. } = &found.file;
+            format!(
+                "by {holder} expires at {expires}, later than a lease may last: {id} is held while it exists"
+            )
+        }
+        None => return None,
+    };
+    let file = activities::path(&cx.place.control_dir, id);
+    Some(format!(
+        "the lock file of {id} {why}; if nobody works on {id}, delete {}",
+        file.display()
+    ))
+}
+
+/// Adds to a refusal because of a lease why its lock file is in doubt, if that was noticed.
+pub(crate) fn with_doubt(mut refusal: Box<Refusal>, noticed: &[String]) -> Box<Refusal> {
+    let Details::Lease(lease) = &refusal.details else {
+        return refusal;
+    };
+    let id = lease.resource.issue().map_or("", IssueId::as_str);
+    let about = format!("the lock file of {id} ");
+    if let Some(doubt) = noticed
+        .iter()
+        .find(|text| is_from_file(lease) && text.starts_with(&about))
+    {
+        refusal.message = format!("{}: {doubt}", refusal.message);
+    }
+    refusal
+}
+
 /// Compares the lock files with every lease on an activity, and creates those again that were deleted or overwritten.
 /// Returns messages about them. The cost grows with the number of leases: for a changed folder, and for `jit
 /// validate`.
@@ -214,7 +265,7 @@ pub(crate) fn make_lock_files_again(cx: &Context) -> Outcome<Vec<String>> {
     let _still = cx.store.hold_still(&cx.actor)?;
     // The mark is set before the check, so that later changes are noticed. If it cannot be set, the next command
     // checks again.
-    let _ = activities::leave(control);
+    let _ = activities::set_mark(control, Mark::Own);
     let view = crate::write_path::view_of_log(cx)?;
     let table = &*view.table;
     let mut said = Vec::new();
@@ -255,8 +306,9 @@ pub(crate) fn take_lock_files(cx: &Context, events: &[Event]) -> Outcome<()> {
             continue;
         }
         while !activities::take(control, id, lease).map_err(trouble)? {
-            match activities::read(control, id).map_err(trouble)? {
-                Some(Found::Theirs(file)) if file.expires > cx.clock.wall() => {
+            let now = cx.clock.wall();
+            match activities::read(control, id, now).map_err(trouble)? {
+                Some(Found::Theirs(found)) if found.file.expires > now => {
                     let mut refusal = trouble(io::Error::other("a lock file appeared"));
                     refusal.details = Details::LockFileAppeared;
                     return Err(refusal);
@@ -311,8 +363,8 @@ fn take_out_of_file(cx: &Context, lease: &Lease, issue: &Issue) -> io::Result<()
         return Ok(());
     }
     let is_holders = |id: &IssueId| -> io::Result<bool> {
-        let found = activities::read(control, id)?;
-        Ok(matches!(found, Some(Found::Theirs(file)) if file.holder == lease.agent_id))
+        let found = activities::read(control, id, cx.clock.wall())?;
+        Ok(matches!(found, Some(Found::Theirs(found)) if found.file.holder == lease.agent_id))
     };
     if is_holders(&issue.id)? {
         activities::remove(control, &issue.id)?;
@@ -337,10 +389,11 @@ fn mirror(cx: &Context, id: &IssueId, lines: &[Stamped], table: &dyn Table) -> i
     if let Some(lease) = lease.filter(|_| is_activity) {
         return mirror_lease(cx, &lease, lines, table);
     }
-    let is_over = match activities::read(control, id)? {
+    let now = cx.clock.wall();
+    let is_over = match activities::read(control, id, now)? {
         None => false,
         Some(Found::Ours(_)) => true,
-        Some(Found::Theirs(file)) => is_activity && file.expires <= cx.clock.wall(),
+        Some(Found::Theirs(found)) => is_activity && found.file.expires <= now,
         Some(Found::Malformed(_)) => is_activity,
     };
     if is_over {
@@ -379,12 +432,12 @@ fn mirror_lease(
             .iter()
             .any(|line| matches!(&line.event, Event::Issue { issue, .. } if issue.id == *activity))
     };
-    let said = match activities::read(control, activity)? {
+    let said = match activities::read(control, activity, cx.clock.wall())? {
         Some(Found::Ours(_)) => None,
         // The holder's own file, from before it renewed the lease with jit.
-        Some(Found::Theirs(file)) if file.holder == *holder => None,
+        Some(Found::Theirs(found)) if found.file.holder == *holder => None,
         // The file of the agent that has just transferred the lease.
-        Some(Found::Theirs(file)) if is_from(&file.holder) => None,
+        Some(Found::Theirs(found)) if is_from(&found.file.holder) => None,
         None if activities::make(control, activity, lease, task)? => {
             // The issue may have become an activity while it was held.
             if is_changed() {
@@ -397,7 +450,7 @@ fn mirror_lease(
         None => Some(format!(
             "a lock file of {activity} came up while {holder} holds it: replaced"
         )),
-        Some(Found::Theirs(file)) => Some(format!(
+        Some(Found::Theirs(LockedBy { file, .. })) => Some(format!(
             "{} wrote a lock file for {activity} while {holder} holds it: replaced, {} does not have it",
             file.holder, file.holder
         )),

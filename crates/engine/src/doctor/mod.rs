@@ -410,12 +410,26 @@ fn names_driver(place: &Place) -> Option<bool> {
     Some(ask(ISSUE, setup::MERGE_DRIVER)? && ask(LABELS, "union")? && ask(COMMENTS, "union")?)
 }
 
+/// Formats a number of bytes in the largest unit of which there is at least one.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} bytes"),
+        1024..1_048_576 => format!("{} KiB", bytes >> 10),
+        _ => format!("{} MiB", bytes >> 20),
+    }
+}
+
 fn log(found: &mut Findings, cx: &Context) {
     match cx.store.upkeep().validate(&cx.actor) {
         Ok(report) => {
             let text = format!(
-                "{} lines, {} leases, {} issues",
-                report.lines, report.leases, report.issues
+                "{} lines, {} leases, {} issues; the history has {} in {} {}",
+                report.lines,
+                report.leases,
+                report.issues,
+                size(report.bytes),
+                report.segments,
+                if report.segments == 1 { "file" } else { "files" }
             );
             if report.problems.is_empty() {
                 found.ok("log", text);

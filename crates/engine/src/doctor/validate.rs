@@ -13,6 +13,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 
 use jit_core::issue_files::format::{DEPS, DESCRIPTION, ISSUE, MAX_FILE, issue_json};
 use jit_core::log::state;
@@ -30,7 +31,9 @@ use crate::gates::Results;
 use crate::gates::registry::Registry;
 use crate::issues::sync::tree_changes::lost_files;
 use crate::issues::tree::{self, Unsound};
+use crate::ports::{Files, Texts as _};
 use crate::refusals::{listed, refuse};
+use crate::replica::Replica;
 
 /// A problem of an issue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,9 +79,14 @@ pub fn audit(cx: &Context, write_missing: bool) -> Outcome<Audit> {
         notes,
         ..Audit::default()
     };
+    let view = crate::write_path::view(cx)?;
+    let unreadable = |e| refuse(Code::Io, e);
+    let issues = state::issues(&*view.table).map_err(unreadable)?;
+    let gone = state::tombstones(&*view.table).map_err(unreadable)?;
+    let compared = compare(cx, &*view.table, issues.iter().chain(&gone));
     let mut gates = Registry::default();
     if let Some(local) = &cx.place.local_jit {
-        audit_tree(local, &mut audit)?;
+        audit_tree(local, &compared.in_tree, &mut audit)?;
         for unsound in left_alone {
             // A change that waits for the release of the issue is no problem of the file.
             let is_told = |finding: &Finding| finding.file.as_ref() == Some(&unsound.path);
@@ -114,18 +122,17 @@ pub fn audit(cx: &Context, write_missing: bool) -> Outcome<Audit> {
     }
     audit.findings.extend(audit_lock_files(cx)?);
     audit.notes.extend(sweep_left_overs(cx)?);
-    let view = crate::write_path::view(cx)?;
-    let unreadable = |e| refuse(Code::Io, e);
-    let issues = state::issues(&*view.table).map_err(unreadable)?;
-    let gone = state::tombstones(&*view.table).map_err(unreadable)?;
     audit_graph(cx, &issues, &gone, &mut audit);
-    audit_missing_files(cx, &*view.table, &issues, &mut audit)?;
+    // Nothing is to be found in files that are as jit would write them.
+    let differs = |issue: &&Issue| !compared.in_tree.contains(&issue.id);
+    let differing: Vec<Issue> = issues.iter().filter(differs).cloned().collect();
+    audit_missing_files(cx, &*view.table, &differing, &mut audit)?;
     audit_gates(&*view.table, &issues, &gates, &mut audit)?;
     audit_parts(&issues, &mut audit);
     audit_types(cx, &issues, &mut audit);
-    let behind = behind(cx, &*view.table, issues.iter().chain(&gone), &mut Vec::new());
+    let behind = compared.behind;
     let mut unfinished = std::mem::take(&mut audit.unfinished);
-    let missing = crate::issues::issues_without_files::issues_without_files(cx, &*view.table, &issues)?;
+    let missing = crate::issues::issues_without_files::issues_without_files(cx, &*view.table, &differing)?;
     if write_missing {
         unfinished.extend(missing);
     } else if !missing.is_empty() {
@@ -197,7 +204,79 @@ pub fn sweep_left_overs(cx: &Context) -> Outcome<Option<String>> {
     Ok((swept > 0).then(|| format!("files that somebody was killed writing, removed now: {swept}")))
 }
 
-fn audit_tree(local: &Path, audit: &mut Audit) -> Outcome<()> {
+/// Number of issues that one thread passes to the other at once, and of such batches that may wait.
+const AT_ONCE: usize = 64;
+const WAITING: usize = 8;
+
+/// The files of issues, compared with what jit would write.
+#[derive(Default)]
+struct Compared {
+    /// The files in this tree are exactly those.
+    in_tree: HashSet<IssueId>,
+    /// The files in the replica are not.
+    behind: Vec<IssueId>,
+}
+
+/// Compares the files of issues with the log. Each file is read once, and none is parsed. One thread makes the contents,
+/// and the other one reads the files.
+fn compare<'a>(cx: &Context, table: &dyn Table, issues: impl Iterator<Item = &'a Issue>) -> Compared {
+    let tree = cx
+        .place
+        .local_jit
+        .as_deref()
+        .filter(|local| tree::issues_dir(local).is_some());
+    let (tree, texts) = (tree.map(Replica::at), &*cx.texts);
+    let (send, receive) = mpsc::sync_channel::<Vec<(&IssueId, Files)>>(WAITING);
+    let mut unread = Vec::new();
+    let mut compared = std::thread::scope(|scope| {
+        let read = move || {
+            let (mut in_tree, mut behind) = (HashSet::new(), Vec::new());
+            for (id, files) in receive.into_iter().flatten() {
+                if !texts.holds(id, &files) {
+                    behind.push(id.clone());
+                }
+                if tree.as_ref().is_some_and(|tree| tree.holds(id, &files)) {
+                    in_tree.insert(id.clone());
+                }
+            }
+            Compared { in_tree, behind }
+        };
+        let reader = std::thread::Builder::new().spawn_scoped(scope, read);
+        let mut some = Vec::new();
+        let pass_on = |some: &mut Vec<(&'a IssueId, Files)>, unread: &mut Vec<IssueId>| {
+            if let Err(mpsc::SendError(some)) = send.send(std::mem::take(some)) {
+                unread.extend(some.into_iter().map(|(id, _)| id.clone()));
+            }
+        };
+        for issue in issues {
+            match texts.files(table, issue) {
+                Ok(files) if !lacks_text(table, issue, &files) => some.push((&issue.id, files)),
+                _ => unread.push(issue.id.clone()),
+            }
+            if some.len() == AT_ONCE {
+                pass_on(&mut some, &mut unread);
+            }
+        }
+        pass_on(&mut some, &mut unread);
+        drop(send);
+        reader
+            .ok()
+            .and_then(|reader| reader.join().ok())
+            .unwrap_or_default()
+    });
+    // They are looked at again, and reported, under the store's lock.
+    compared.behind.append(&mut unread);
+    compared
+}
+
+/// Whether the text of an issue is missing among its files.
+fn lacks_text(table: &dyn Table, issue: &Issue, files: &Files) -> bool {
+    issue.text.is_some()
+        && !files.iter().any(|(name, _)| *name == DESCRIPTION)
+        && !state::sheet(table, &issue.id).is_ok_and(|sheet| sheet.deleted)
+}
+
+fn audit_tree(local: &Path, sound: &HashSet<IssueId>, audit: &mut Audit) -> Outcome<()> {
     let Some(issues) = tree::issues_dir(local) else {
         let path = local.join("issues");
         if path.symlink_metadata().is_ok() {
@@ -212,7 +291,7 @@ fn audit_tree(local: &Path, audit: &mut Audit) -> Outcome<()> {
     let read = |e: io::Error| io_refusal("read", &issues, &e);
     let (ids, unsound) = tree::names(&issues).map_err(read)?;
     unsound.into_iter().for_each(|unsound| audit.unsound(unsound));
-    for id in ids {
+    for id in ids.into_iter().filter(|id| !sound.contains(id)) {
         match tree::problems(&issues, &id) {
             Some(all) => all.into_iter().for_each(|unsound| audit.unsound(unsound)),
             None => audit.unfinished.push(id),
@@ -493,9 +572,7 @@ fn behind<'a>(
         let id = &issue.id;
         match cx.texts.files(table, issue) {
             Ok(files) => {
-                let told = files.iter().any(|(name, _)| *name == DESCRIPTION);
-                let deleted = state::sheet(table, id).is_ok_and(|sheet| sheet.deleted);
-                if issue.text.is_some() && !told && !deleted {
+                if lacks_text(table, issue, &files) {
                     findings.push(Finding {
                         check: "texts",
                         message: format!("the description of {id} is missing"),

@@ -33,6 +33,8 @@ use crate::api::init::{SetUp, SetUpReport};
 use crate::api::setup::{
     BoundAgent, Caller, ControlFolder, GatePreset, GatePresets, PresetGate, SetupReply, SetupRequest,
 };
+use crate::compat::changelog::DAMAGED;
+use crate::compat::lock_file_format;
 use crate::context::{Surroundings, control_mode, ensure_control_dir};
 use crate::file_locks::service::LOCKS;
 use crate::gates::presets;
@@ -206,6 +208,7 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
             place.control_dir.join("events").display()
         ));
     }
+    lock_file_format::make_folder(&place.control_dir)?;
     if let Some(common) = &place.common_dir {
         done.warnings.extend(too_old(common));
         // Git refuses to change its configuration while another process does: one at a time.
@@ -237,6 +240,7 @@ const OURS: &[&str] = &[
     LOCKS,
     SESSIONS,
     "bound",
+    DAMAGED,
     "changelog.log",
     "claims.index.json",
     "claims.jsonl",

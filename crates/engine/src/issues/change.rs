@@ -4,6 +4,7 @@ use crate::api::claims::ClaimReply;
 use crate::api::issues::IssueReply;
 use crate::api::issues::Issues;
 use jit_core::decide::command::{Command, IssueChange, NewIssue};
+use jit_core::decide::issues::implied_type;
 use jit_core::issue_files::format::MAX_DESCRIPTION;
 use jit_core::log::state;
 use jit_core::model::ids::{IssueId, IssuePrefix};
@@ -43,6 +44,10 @@ fn kept_text(text: &str) -> Outcome<Option<Vec<u8>>> {
 
 pub(crate) fn create_issue(cx: &Context, create: CreateIssue) -> Outcome<Answer> {
     let random = || random::u64().map_err(|e| refuse(Code::Io, e));
+    let implied = create.id.as_ref().and_then(implied_type);
+    let kind = create
+        .kind
+        .unwrap_or_else(|| implied.unwrap_or("issue").to_owned());
     let (ids, chosen) = match create.id {
         Some(id) => (vec![id], true),
         None => (
@@ -61,7 +66,7 @@ pub(crate) fn create_issue(cx: &Context, create: CreateIssue) -> Outcome<Answer>
         ids,
         chosen,
         title: create.title,
-        kind: create.kind,
+        kind,
         state: create.state,
         priority: create.priority,
         parent: create.parent,

@@ -20,6 +20,7 @@ use crate::api::issues::{Import, Imported, Tracker};
 use crate::api::{Answer, Reply};
 use crate::context::Context;
 use crate::import_files::{Files, file, folder};
+use crate::issues::sync::notice_tree;
 use crate::refusals::refuse;
 use crate::write_path::WriteOptions;
 
@@ -93,6 +94,8 @@ pub(crate) fn import(cx: &Context, import: &Import) -> Outcome<Answer> {
             made.extend(ids);
             said.extend(notices);
         }
+        // The files were written just now. Otherwise the next command would read them all.
+        said.extend(notice_tree(cx));
     }
     let (imported, others): (Vec<_>, Vec<_>) =
         names.into_iter().partition(|(_, id)| made.contains(&id.key()));

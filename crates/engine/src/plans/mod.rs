@@ -263,6 +263,7 @@ pub fn from_ready(issues: &[IssueId], max_concurrent: u32, run: Settings) -> Pla
         units.push(PlanUnit {
             id: id.unwrap_or(name),
             issue: Some(issue.to_string()),
+            project_id: None,
             prompt: None,
             prompt_file: None,
             depends_on: Vec::new(),
@@ -278,6 +279,7 @@ pub fn from_ready(issues: &[IssueId], max_concurrent: u32, run: Settings) -> Pla
     Plan {
         schema_version: SCHEMA_VERSION,
         workflow_id: None,
+        project_id: None,
         target: None,
         max_concurrent,
         stagger: None,

@@ -29,7 +29,7 @@ use crate::plans;
 use crate::plans::lookup::{about_workflow, find_workflow, load_plan, workflow_folder};
 use crate::refusals::refuse;
 use crate::workflows::overlap::Touched;
-use crate::workflows::snapshot::{Sight, Troubles};
+use crate::workflows::snapshot::{Sight, Troubles, repository_name, set_project};
 use crate::workflows::view as orchestration;
 use crate::worktrees::service::unit_view;
 use crate::write_path::WriteOptions;
@@ -203,7 +203,14 @@ fn own_units(view: &View, workflow: &Workflow) -> Outcome<Vec<Unit>> {
 }
 
 pub(crate) fn write_orchestration(cx: &Context, workflow: &Workflow) -> Outcome<()> {
-    let units = own_units(&crate::write_path::view(cx)?, workflow)?;
+    let mut units = own_units(&crate::write_path::view(cx)?, workflow)?;
+    // A missing plan is reported by commands that need it.
+    let (plan, repository) = (load_plan(cx, workflow).ok(), repository_name(cx));
+    for unit in &mut units {
+        let mut planned = plan.iter().flat_map(|plan| &plan.units);
+        let planned = planned.find(|planned| planned.id == unit.id.as_str());
+        set_project(unit, planned, repository.as_ref());
+    }
     let control = &cx.place.control_dir;
     orchestration::write(control, workflow, &units)
         .map(drop)

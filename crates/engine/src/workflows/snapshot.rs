@@ -23,7 +23,7 @@ use jit_core::model::account::Account;
 use jit_core::model::cost::Usd;
 use jit_core::model::ids::{UnitId, WorkflowId};
 use jit_core::model::lease::{Lease, Resource};
-use jit_core::model::plan::Plan;
+use jit_core::model::plan::{Plan, PlanUnit};
 use jit_core::model::refusal::Code;
 use jit_core::model::time::{Now, Wall};
 use jit_core::model::unit::{Phase, Unit};
@@ -94,6 +94,8 @@ struct Read {
     costs: Costs,
     /// Accounts that were refused.
     accounts: Vec<Account>,
+    /// The name of the repository: the project of units whose plan names none.
+    repository: Option<String>,
 }
 
 fn is_own(unit: &Unit, workflow: &Workflow) -> bool {
@@ -162,8 +164,9 @@ pub(crate) fn situation(
             touched: Vec::new(),
             troubles: troubles.get(id).cloned().unwrap_or_default(),
         };
+        let planned = plan.and_then(|plan| plan.units.get(n));
+        let mut session = None;
         if let Some(unit) = unit.as_ref().filter(|unit| is_own(unit, &read.workflow)) {
-            let planned = plan.and_then(|plan| plan.units.get(n));
             member.resumable = can_resume(unit, planned.and_then(|unit| unit.run.agent.as_deref()));
             member.claimed = lease.as_ref().is_some_and(|lease| holds(lease, unit, &now));
             member.sent_back = unit.state == Phase::Failed && is_merging(Path::new(&unit.worktree_path));
@@ -176,6 +179,7 @@ pub(crate) fn situation(
                 if let Some(sum) = sum {
                     add(&mut spent, &sum);
                     add(&mut spent_today, &sum);
+                    session = sum.session_id;
                 }
                 member.seen = match far {
                     Far::NotStarted => AgentStatus::None,
@@ -184,6 +188,11 @@ pub(crate) fn situation(
                     Far::Lost => AgentStatus::Lost,
                 };
             }
+        }
+        if let Some(unit) = member.unit.as_mut().filter(|unit| is_own(unit, &read.workflow)) {
+            // An agent that chooses its session itself names it while it runs; the log has it from its end on.
+            unit.session_id = session.or(unit.session_id.take());
+            set_project(unit, planned, read.repository.as_ref());
         }
         members.push(member);
     }
@@ -203,6 +212,18 @@ pub(crate) fn situation(
     };
     (sight.log, sight.read) = (log, Some(read));
     Ok(situation)
+}
+
+/// Sets the project of a unit: the one of its plan, or else the repository.
+pub(crate) fn set_project(unit: &mut Unit, planned: Option<&PlanUnit>, repository: Option<&String>) {
+    let named = planned.and_then(|planned| planned.project_id.as_ref());
+    unit.project_id = named.or(repository).cloned();
+}
+
+/// Returns the name of the repository: the project of units whose plan names none.
+pub(crate) fn repository_name(cx: &Context) -> Option<String> {
+    let root = crate::units::service::main_root(cx).ok()?;
+    Some(root.file_name()?.to_string_lossy().into_owned())
 }
 
 fn read_workflow(cx: &Context, id: &WorkflowId) -> Outcome<Read> {
@@ -237,6 +258,7 @@ fn read_workflow(cx: &Context, id: &WorkflowId) -> Outcome<Read> {
         others,
         costs,
         accounts: state::accounts(&*view.table).map_err(unreadable)?,
+        repository: repository_name(cx),
     })
 }
 

@@ -107,7 +107,7 @@ fn new_issue(id: &str) -> CreateIssue {
     CreateIssue {
         id: Some(id.parse().expect("an id")),
         title: format!("Title of {id}"),
-        kind: "task".into(),
+        kind: Some("task".into()),
         state: IssueState::Ready,
         priority: Priority::Normal,
         parent: None,

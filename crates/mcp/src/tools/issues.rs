@@ -151,7 +151,7 @@ fn create(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
     let new = CreateIssue {
         id: None,
         title: asked.title,
-        kind: kind.into_iter().next().unwrap_or_else(|| "issue".to_owned()),
+        kind: kind.into_iter().next(),
         state,
         priority: asked.priority.unwrap_or(Priority::Normal),
         parent: asked.parent.map(|named| named.0),

@@ -22,7 +22,7 @@ use super::segments::DIRS;
 use crate::disk::{DiskFile, OpenMode, open_if_there};
 use crate::folded_state::{self, FoldedState};
 use crate::journal::{Ground, Journal, ViewMarks};
-use crate::log::{self, ReadRules};
+use crate::log::{self, ReadRules, Segment};
 use crate::port::{LogProblem, LogReport, Outcome, Recovered};
 use crate::{refusals, views};
 
@@ -107,6 +107,8 @@ impl FileStore {
         }
         let segments = self.segments(picture.first)?;
         report.segments = segments.len() as u64;
+        let size = |segment: &Segment| Some(self.disk.meta(&segment.path).ok()??.len);
+        report.bytes = segments.iter().filter_map(size).sum();
         let oldest = segments.first().map_or(picture.first, |segment| segment.first);
         let mut memory = MemoryTable::default();
         let mut waiting = Vec::new();

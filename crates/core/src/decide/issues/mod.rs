@@ -10,10 +10,12 @@
 
 mod cycles;
 mod done_rules;
+mod implied;
 mod join;
 
 pub(crate) use done_rules::is_bound;
 pub use done_rules::is_held_back;
+pub use implied::implied_type;
 pub(crate) use join::join;
 
 use std::collections::BTreeSet;
@@ -134,6 +136,7 @@ pub(crate) fn create(draft: &mut Draft<'_>, new: &NewIssue, cx: &Context) -> Res
     };
     let parent = match &new.parent {
         Some(text) => Some(require_parent(draft.state(), &id, &new.kind, text, cx)?),
+        None if new.chosen => implied::implied_parent(draft, &id, &new.kind, cx)?,
         None => None,
     };
     let at = cx.now.wall;

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use jit_core::issue_files::format::{DEPS, DESCRIPTION, FoundIssue, ISSUE, IssueFolder, LABELS, check_kept};
+use jit_core::issue_files::format::{
+    COMMENTS, DEPS, DESCRIPTION, FoundIssue, ISSUE, IssueFolder, LABELS, check_kept,
+};
 use jit_core::issue_files::merge;
 use jit_core::issue_files::stamps::{SetLine, Sheet};
 use jit_core::log::state;
@@ -41,6 +43,13 @@ pub(crate) fn find_tree_changes(
         // A jit that was writing this issue was interrupted.
         return Ok(());
     }
+    let known = state::issue_or_tombstone(table, id).map_err(unreadable)?;
+    if known
+        .as_ref()
+        .is_some_and(|mine| is_as_written(cx, table, mine, &folder))
+    {
+        return Ok(());
+    }
     let mut found = match tree::read(issues, id, &folder) {
         Ok(found) => found,
         Err(unsound) => {
@@ -54,7 +63,6 @@ pub(crate) fn find_tree_changes(
             .drain(..)
             .map(|problem| (id.clone(), tree::place(issues, id, problem))),
     );
-    let known = state::issue_or_tombstone(table, id).map_err(unreadable)?;
     let (mut is_back, mut is_overruled) = (false, false);
     if let Some(mine) = &known {
         let sheet = state::sheet(table, id).map_err(unreadable)?;
@@ -188,6 +196,22 @@ pub(crate) fn find_tree_changes(
         changes.found.push(found);
     }
     Ok(())
+}
+
+/// Returns whether a folder has exactly what jit would write now, so that nothing in it can be new.
+fn is_as_written(cx: &Context, table: &dyn Table, mine: &Issue, folder: &IssueFolder) -> bool {
+    let Ok(files) = cx.texts.files(table, mine) else {
+        return false;
+    };
+    let file = |wanted: &str| {
+        let found = files.iter().find(|(name, _)| *name == wanted);
+        found.map(|(_, content)| content.as_slice())
+    };
+    file(ISSUE) == Some(&folder.issue)
+        && file(LABELS).unwrap_or_default() == folder.labels
+        && file(DEPS).unwrap_or_default() == folder.deps
+        && file(COMMENTS).unwrap_or_default() == folder.comments
+        && file(DESCRIPTION) == folder.description.as_deref()
 }
 
 /// Returns whether the time of an edit cannot be known yet and does not matter now. It is read again at the next
