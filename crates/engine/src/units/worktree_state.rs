@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::unit::{Failure, Phase, Unit};
 use jit_git::files::plain;
-use jit_git::{Git, GitError, worktrees};
+use jit_git::{Git, worktrees};
 use jit_os::file;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
