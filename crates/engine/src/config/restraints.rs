@@ -112,7 +112,8 @@ impl Config {
         for (key, values) in RESTRAINTS {
             let (given, base) = (self.setting(key), base.setting(key));
             let order = compare(values, given, base);
-            if order == Ordering::Greater {
+            // Of equal values the origin of the base counts: some rights depend on it.
+            if order == Ordering::Greater || (order == Ordering::Equal && given.value != base.value) {
                 continue;
             }
             let chosen = match &given.origin {
@@ -123,7 +124,6 @@ impl Config {
             if order == Ordering::Less {
                 said.push(format!("{chosen}{key} is {} ({})", base.value, base.origin));
             }
-            // Of equal ones the origin of the base counts: some rights depend on it.
             let (value, origin) = (base.value.clone(), base.origin.clone());
             self.put((*key).to_owned(), value, origin);
         }
