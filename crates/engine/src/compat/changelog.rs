@@ -34,13 +34,13 @@ pub(crate) fn note_work(cx: &Context, lines: &[Stamped]) -> io::Result<()> {
         return Ok(());
     };
     let path = cx.place.control_dir.join("changelog.log");
-    let file = match fs::OpenOptions::new().read(true).write(true).open(&path) {
-        Ok(file) => file,
+    let open = || file::open_real(&path, fs::OpenOptions::new().read(true).write(true));
+    let file = match open() {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             drop(file::create_like_parent(&path)?);
-            fs::OpenOptions::new().read(true).write(true).open(&path)?
+            open()?
         }
-        Err(e) => return Err(e),
+        opened => opened?,
     };
     let (mut end, mut last) = sound_end(&file)?;
     let mut bytes = Vec::new();
