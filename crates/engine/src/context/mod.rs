@@ -106,8 +106,13 @@ impl Surroundings {
         if options.agent.is_none() && env.agent_id.is_none() {
             env.session = bound::find(&place.control_dir);
         }
-        let whoami = agent::resolve(options.agent.as_deref(), &env, config.agent_kinds())
-            .map_err(|e| refuse(Code::Invalid, e))?;
+        let whoami = agent::resolve(options.agent.as_deref(), &env, config.agent_kinds()).map_err(|e| {
+            let code = match e {
+                agent::AgentError::NoUser { .. } => Code::Io,
+                _ => Code::Invalid,
+            };
+            refuse(code, e)
+        })?;
         let mut found = Self {
             place,
             config,
