@@ -4,12 +4,14 @@
 //! - Changes by git or an editor in the caller's tree are imported before a request is carried out, as far as it
 //!   needs them.
 //! - An answer that was prepared before a change was found is discarded.
+//! - A write with a request id that was answered before gets the first answer.
 //! - `handle` knows a request by its facts only. Every noun has exactly one arm in `dispatch`, which calls the room that
 //!   owns it.
 
 use jit_core::model::refusal::{Code, Details};
 use jit_store::Outcome;
 
+use crate::answers::{self, Named};
 use crate::api::Options;
 use crate::api::{Answer, Reply, Request};
 use crate::context::{Context, Surroundings};
@@ -21,6 +23,30 @@ pub fn ask(options: &Options, request: impl Into<Request>) -> Outcome<Answer> {
 
 /// Does the same, and also returns the result of `show`, which may run while other threads still check the tree.
 pub fn ask_and<T>(options: &Options, request: Request, show: impl Fn(&Reply) -> T) -> Outcome<(Answer, T)> {
+    let answered = match answers::named(options, &request) {
+        None => answer_and(options, request, show),
+        Some(named) => once(&named, options, request, show),
+    };
+    answered
+}
+
+/// Carries out a request unless it was answered before.
+fn once<T>(
+    named: &Named,
+    options: &Options,
+    request: Request,
+    show: impl Fn(&Reply) -> T,
+) -> Outcome<(Answer, T)> {
+    if let Some(answer) = named.first_answer()? {
+        let shown = show(&answer.reply);
+        return Ok((answer, shown));
+    }
+    let (answer, shown) = answer_and(options, request, show)?;
+    named.keep(&answer);
+    Ok((answer, shown))
+}
+
+fn answer_and<T>(options: &Options, request: Request, show: impl Fn(&Reply) -> T) -> Outcome<(Answer, T)> {
     let answer = match request {
         // These nouns also work without a log, or with a damaged one: they open what there is.
         Request::Setup(request) => crate::init::handle(options, request),
