@@ -21,6 +21,7 @@ use jit_store::Outcome;
 pub(crate) fn handle(cx: &Context, request: UnitRequest) -> Outcome<Answer> {
     match request {
         UnitRequest::Create(create) => service::create_unit(cx, &create),
+        UnitRequest::Beginning { base } => service::preview_beginning(cx, base.as_deref()),
         UnitRequest::Status { unit, all } => service::unit_status(cx, unit.as_deref(), all),
         UnitRequest::Settle { unit, all } => service::settle_units(cx, unit.as_deref(), all),
         UnitRequest::Env { unit } => crate::units::service::unit_env(cx, unit.as_deref()),
