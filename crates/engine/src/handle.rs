@@ -27,6 +27,13 @@ pub fn ask_and<T>(options: &Options, request: Request, show: impl Fn(&Reply) -> 
         None => answer_and(options, request, show),
         Some(named) => once(&named, options, request, show),
     };
+    if jit_git::run::killed_since().is_some()
+        && let Ok((surroundings, _)) = Surroundings::despite(options)
+        && let Some(common) = &surroundings.place.common_dir
+    {
+        // The same command must succeed the next time.
+        crate::git_locks::remove_after_kill(common);
+    }
     answered
 }
 
