@@ -1,5 +1,6 @@
 //! One invocation of a command: its global options, how it asks the engine, and its output.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -129,6 +130,8 @@ pub struct Invocation {
     /// The words as typed, so that the command can be printed again.
     pub typed: Vec<OsString>,
     pub program: &'static Program,
+    /// A request that writes was carried out.
+    pub wrote: Cell<bool>,
 }
 
 /// The parts of the program that know every command. A command reaches them through its invocation, so that it does not
@@ -274,7 +277,29 @@ impl Invocation {
 
     /// Sends a request to the engine.
     pub fn send(&self, request: impl Into<Request>) -> Outcome<Answer> {
-        jit_engine::handle::ask(&self.options()?, request)
+        self.send_with(&self.options()?, request.into())
+    }
+
+    /// Sends one of several requests of a command.
+    pub fn send_as(&self, part: &str, request: impl Into<Request>) -> Outcome<Answer> {
+        self.send_with(&self.options_of(part)?, request.into())
+    }
+
+    fn send_with(&self, options: &Options, request: Request) -> Outcome<Answer> {
+        let writes = request.facts().writes;
+        let answer = jit_engine::handle::ask(options, request)?;
+        self.wrote.set(self.wrote.get() || writes);
+        Ok(answer)
+    }
+
+    /// The options of one part of a command. It has a request id only if the command has one.
+    fn options_of(&self, part: &str) -> Outcome<Options> {
+        let options = self.options()?;
+        let own = options.request.as_ref().map(|id| format!("{id}/{part}").parse());
+        Ok(Options {
+            request: own.transpose().map_err(invalid)?,
+            ..options
+        })
     }
 
     /// Passes the items of a subscription to `take`, until there are no more or `take` ends it.
@@ -292,7 +317,15 @@ impl Invocation {
 
     /// Sends a request to the engine and shows the reply.
     pub fn ask(&self, request: impl Into<Request>) -> Outcome<Output> {
-        let request = request.into();
+        self.ask_with(self.options()?, request.into())
+    }
+
+    /// Sends one of several requests of a command, and shows the reply.
+    pub fn ask_as(&self, part: &str, request: impl Into<Request>) -> Outcome<Output> {
+        self.ask_with(self.options_of(part)?, request.into())
+    }
+
+    fn ask_with(&self, options: Options, request: Request) -> Outcome<Output> {
         let writes = request.facts().writes;
         let done = match request {
             Request::Claims(ClaimRequest::Renew { .. }) => "Renewed:",
@@ -301,7 +334,7 @@ impl Invocation {
         };
         let options = Options {
             single_threaded: true,
-            ..self.options()?
+            ..options
         };
         jit_os::memory::use_large_pages();
         let (Answer { reply, warnings }, shown) = jit_engine::handle::ask_and(&options, request, |reply| {
@@ -310,6 +343,7 @@ impl Invocation {
                 false => (self.program.text)(reply, done, style),
             })
         })?;
+        self.wrote.set(self.wrote.get() || writes);
         let output = shown.warn(warnings);
         // Not freed: the process ends with this answer, and freeing a list of ten thousand takes as long as building it.
         std::mem::forget(reply);

@@ -145,6 +145,7 @@ fn run_command(args: Vec<OsString>) -> u8 {
         global,
         typed: args,
         program: &PROGRAM,
+        wrote: std::cell::Cell::new(false),
     };
     match (verb.run)(below, &call) {
         Ok(output) => {
@@ -153,7 +154,10 @@ fn run_command(args: Vec<OsString>) -> u8 {
                     render::say(&format!("warning: {}", render::clean_line(warning)));
                 }
             }
-            finish(render::print(&output.text), output.exit)
+            match render::print(&output.text) {
+                Err(e) if call.wrote.get() => unprinted(&e),
+                printed => finish(printed, output.exit),
+            }
         }
         Err(mut refusal) => {
             if refusal.code == Code::Unknown {
@@ -202,6 +206,15 @@ fn fail(refusal: &Refusal, json: bool) -> u8 {
         render::say(&format!("  try: {}", render::clean_line(line)));
     }
     refusal.code.exit()
+}
+
+/// Reports that a change was made and its answer could not be printed: the caller does not know it yet.
+fn unprinted(e: &std::io::Error) -> u8 {
+    render::say(&format!(
+        "error: the command was carried out, and its answer could not be written to standard output: {e}"
+    ));
+    render::say("  try: jit status");
+    Code::Unknown.exit()
 }
 
 fn finish(printed: std::io::Result<bool>, code: u8) -> u8 {

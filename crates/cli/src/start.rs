@@ -2,7 +2,8 @@
 //!
 //! A title creates the issue first. With an agent, it is dispatched in the new unit.
 //!
-//! What must hold: if the agent's account is parked, nothing is created, unless `--force` is given.
+//! What must hold: a refused command leaves nothing. If the agent is unknown or not installed, its account is parked
+//! (without `--force`), or no worktree can be created, no issue is created and nothing is claimed.
 
 use std::process::Command;
 
@@ -56,13 +57,21 @@ pub struct Flags {
     detach: bool,
 }
 
+/// The issue to start.
+struct Named {
+    id: String,
+    /// It was created for this command.
+    is_new: bool,
+}
+
 /// Returns the id of the issue. A title that is no id creates the issue first.
-fn issue(flags: &Flags, call: &Invocation) -> Outcome<String> {
+fn issue(flags: &Flags, call: &Invocation) -> Outcome<Named> {
     if let Ok(issue) = flags.what.parse::<IssuePrefix>() {
         match call.send(IssueRequest::Show { issue }) {
             Ok(answer) => {
                 if let Reply::Issues(IssueReply::Issue(view)) = answer.reply {
-                    return Ok(view.issue.id.to_string());
+                    let id = view.issue.id.to_string();
+                    return Ok(Named { id, is_new: false });
                 }
             }
             Err(refusal) if refusal.details == Details::UnknownIssue => {}
@@ -77,23 +86,51 @@ fn issue(flags: &Flags, call: &Invocation) -> Outcome<String> {
                 .help(format!("jit issue create {}", shell_word(&flags.what))),
         ));
     }
-    let answer = call.send(IssueRequest::Create(Box::new(CreateIssue {
-        id: None,
-        title: flags.what.clone(),
-        kind: Some("task".to_owned()),
-        state: IssueState::Ready,
-        priority: Priority::Normal,
-        parent: None,
-        labels: Vec::new(),
-        depends_on: Vec::new(),
-        gates: Vec::new(),
-        actor: Performer::Any,
-        description: None,
-    })))?;
+    // Checked before the issue is created for the worktree.
+    let base = flags.base.clone();
+    let _ = call.send(UnitRequest::Beginning { base })?;
+    // The command has one request id; each of its requests gets one of its own.
+    let answer = call.send_as(
+        "issue",
+        IssueRequest::Create(Box::new(CreateIssue {
+            id: None,
+            title: flags.what.clone(),
+            kind: Some("task".to_owned()),
+            state: IssueState::Ready,
+            priority: Priority::Normal,
+            parent: None,
+            labels: Vec::new(),
+            depends_on: Vec::new(),
+            gates: Vec::new(),
+            actor: Performer::Any,
+            description: None,
+        })),
+    )?;
     match answer.reply {
-        Reply::Issues(IssueReply::Issue(view)) => Ok(view.issue.id.to_string()),
+        Reply::Issues(IssueReply::Issue(view)) => Ok(Named {
+            id: view.issue.id.to_string(),
+            is_new: true,
+        }),
         _ => Err(unexpected()),
     }
+}
+
+/// Creates the unit. If that is refused, an issue that was created for it goes again.
+fn unit(named: Named, flags: &mut Flags, call: &Invocation) -> Outcome<Answer> {
+    let created = call.send(UnitRequest::Create(Box::new(CreateUnit {
+        what: named.id.clone(),
+        base: flags.base.take(),
+        ttl_secs: flags.ttl,
+        ..CreateUnit::default()
+    })));
+    if let Err(refusal) = &created
+        && named.is_new
+        && !matches!(refusal.code, Code::Unknown | Code::Busy | Code::CheckFailed)
+        && let Ok(issue) = named.id.parse()
+    {
+        let _ = call.send_as("undo", IssueRequest::Delete { issue, strict: false });
+    }
+    created
 }
 
 pub fn run(mut flags: Flags, call: &Invocation) -> Outcome<Output> {
@@ -103,13 +140,8 @@ pub fn run(mut flags: Flags, call: &Invocation) -> Outcome<Output> {
         Some(_) => Some(preview(&settings, flags.force, call)?),
         None => None,
     };
-    let what = issue(&flags, call)?;
-    let answer = call.send(UnitRequest::Create(Box::new(CreateUnit {
-        what,
-        base: flags.base.take(),
-        ttl_secs: flags.ttl,
-        ..CreateUnit::default()
-    })))?;
+    let named = issue(&flags, call)?;
+    let answer = unit(named, &mut flags, call)?;
     let Reply::Units(UnitReply::Unit(view)) = &answer.reply else {
         return Err(unexpected());
     };
@@ -155,14 +187,17 @@ fn dispatch(
     warnings: Vec<String>,
     call: &Invocation,
 ) -> Outcome<Output> {
-    let started = call.ask(AttemptRequest::Dispatch(Box::new(DispatchAsk {
-        unit: Some(unit.clone()),
-        run,
-        prompt: flags.prompt,
-        writes: Some(flags.writes).filter(|writes| !writes.is_empty()),
-        force: flags.force,
-        ..DispatchAsk::default()
-    })))?;
+    let started = call.ask_as(
+        "agent",
+        AttemptRequest::Dispatch(Box::new(DispatchAsk {
+            unit: Some(unit.clone()),
+            run,
+            prompt: flags.prompt,
+            writes: Some(flags.writes).filter(|writes| !writes.is_empty()),
+            force: flags.force,
+            ..DispatchAsk::default()
+        })),
+    )?;
     match flags.detach {
         true => Ok(started.warn(warnings)),
         false => logs::follow_to_the_end(Some(&unit), call),

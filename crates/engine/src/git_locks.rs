@@ -3,15 +3,16 @@
 //!
 //! What must hold:
 //! - Each lock file is reported with its age, whether a process has it open, and the next step.
-//! - No lock file is ever removed here. A git that waits for an editor has a lock that it does not keep open, and
-//!   only a person knows that. Lock files of an interrupted landing are handled by `checkout_recovery` of the
+//! - A lock file is removed only if a git that jit started must have left it, and only while no git works in the
+//!   repository. A git that waits for an editor has a lock that it does not keep open, so every other
+//!   lock file is left to a person. Lock files of an interrupted landing are handled by `checkout_recovery` of the
 //!   landing.
 //!
 //! Limitations: the process that has a file open is found on Linux only; for processes of other users only by root.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use jit_os::process;
 
@@ -67,6 +68,39 @@ pub fn find(common: &Path) -> Vec<Lock> {
         .collect()
 }
 
+/// The clock of file times may be behind the system clock by that much.
+const CLOCK_STEP: Duration = Duration::from_millis(100);
+
+/// Removes the lock files of a git that was killed while this process waited for it.
+pub(crate) fn remove_after_kill(common: &Path) {
+    if let Some(since) = jit_git::run::killed_since() {
+        remove_left_over(common, since, |_| true);
+    }
+}
+
+/// Removes those of the wanted lock files that appeared since then, if no git works in the repository. Waits a moment
+/// for processes that a killed git started.
+pub(crate) fn remove_left_over(common: &Path, since: SystemTime, wanted: impl Fn(&Path) -> bool) {
+    let since = since.checked_sub(CLOCK_STEP).unwrap_or(since);
+    for _ in 0..50 {
+        let mut left = find(common);
+        left.retain(|lock| {
+            let modified = lock.path.symlink_metadata().and_then(|meta| meta.modified());
+            modified.is_ok_and(|time| time >= since) && wanted(&lock.path)
+        });
+        if left.is_empty() {
+            return;
+        }
+        if git_works_here(common) == Some(false) {
+            for lock in left.iter().filter(|lock| lock.open_in == Some(Vec::new())) {
+                let _ = fs::remove_file(&lock.path);
+            }
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 fn is_lock(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "lock")
 }
@@ -89,6 +123,14 @@ fn deep(folder: &Path, levels: usize, found: &mut Vec<PathBuf>) {
             deep(&entry.path(), levels - 1, found);
         }
     }
+}
+
+/// Returns whether a git runs in the repository or in one of its worktrees. `None` if it cannot be determined.
+pub(crate) fn git_works_here(common: &Path) -> Option<bool> {
+    let trees = crate::worktree_identity::list(common).unwrap_or_default();
+    let mut folders: Vec<_> = trees.into_iter().filter_map(|one| one.root).collect();
+    folders.push(common.to_owned());
+    git_works_in(&folders, &common.join("jit"))
 }
 
 /// Returns whether a git runs in or below one of these folders: it may have a lock that it does not keep open.

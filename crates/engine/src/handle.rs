@@ -5,12 +5,14 @@
 //!   needs them.
 //! - Every answer warns the caller about its own leases that expire soon, except where a program reads it (hooks).
 //! - An answer that was prepared before a change was found is discarded.
+//! - A write with a request id that was answered before gets the first answer.
 //! - `handle` knows a request by its facts only. Every noun has exactly one arm in `dispatch`, which calls the room that
 //!   owns it.
 
 use jit_core::model::refusal::{Code, Details};
 use jit_store::Outcome;
 
+use crate::answers::{self, Named};
 use crate::api::Options;
 use crate::api::{Answer, Reply, Request};
 use crate::context::{Context, Surroundings};
@@ -24,6 +26,37 @@ pub fn ask(options: &Options, request: impl Into<Request>) -> Outcome<Answer> {
 /// Does the same, and also returns the result of `show`, which may run while other threads still check the tree.
 pub fn ask_and<T>(options: &Options, request: Request, show: impl Fn(&Reply) -> T) -> Outcome<(Answer, T)> {
     crate::git_programs::decide_by_approvals();
+    let answered = match answers::named(options, &request) {
+        None => answer_and(options, request, show),
+        Some(named) => once(&named, options, request, show),
+    };
+    if jit_git::run::killed_since().is_some()
+        && let Ok((surroundings, _)) = Surroundings::despite(options)
+        && let Some(common) = &surroundings.place.common_dir
+    {
+        // The same command must succeed the next time.
+        crate::git_locks::remove_after_kill(common);
+    }
+    answered
+}
+
+/// Carries out a request unless it was answered before.
+fn once<T>(
+    named: &Named,
+    options: &Options,
+    request: Request,
+    show: impl Fn(&Reply) -> T,
+) -> Outcome<(Answer, T)> {
+    if let Some(answer) = named.first_answer()? {
+        let shown = show(&answer.reply);
+        return Ok((answer, shown));
+    }
+    let (answer, shown) = answer_and(options, request, show)?;
+    named.keep(&answer);
+    Ok((answer, shown))
+}
+
+fn answer_and<T>(options: &Options, request: Request, show: impl Fn(&Reply) -> T) -> Outcome<(Answer, T)> {
     let is_for_program = matches!(&request, Request::Hooks(request) if request.answers_a_program());
     let mut answer = match request {
         // These nouns also work without a log, or with a damaged one: they open what there is.

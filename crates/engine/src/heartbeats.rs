@@ -92,7 +92,7 @@ impl<'a> Beats<'a> {
 }
 
 fn read(path: &Path) -> Option<Beat> {
-    let heartbeat: Heartbeat = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+    let heartbeat: Heartbeat = serde_json::from_slice(&jit_os::file::read_real(path, 1 << 20).ok()??).ok()?;
     let process = ProcessRef {
         pid: heartbeat.pid,
         start: heartbeat.start_time,

@@ -32,6 +32,7 @@
 //! assert_eq!(serde_json::to_string(&answer.reply.value()).expect("JSON"), r#"{"issues":[]}"#);
 //! ```
 
+mod answers;
 pub mod api;
 pub mod approvals;
 pub mod attempts;

@@ -137,6 +137,15 @@ impl Texts for Replica {
     }
 }
 
+/// Returns the description in a tree, if it is the text with this digest.
+pub fn in_tree(tree_jit: &Path, id: &IssueId, digest: &str) -> Option<Vec<u8>> {
+    let path = tree_jit.join("issues").join(id.as_str()).join(DESCRIPTION);
+    read(&path)
+        .ok()
+        .flatten()
+        .filter(|text| text_digest(text) == digest)
+}
+
 /// Reads one of an issue's files. A file that is too large or not a regular file counts as missing.
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match file::read_real(path, MAX_FILE) {

@@ -46,6 +46,7 @@ use crate::api::{Answer, Reply};
 use crate::context::Context;
 use crate::identity as agent;
 use crate::refusals::{refuse, stopped};
+use crate::replica;
 
 /// Options of a write: texts, files, waiting time and identity.
 #[derive(Debug, Clone, Copy)]
@@ -314,6 +315,12 @@ pub(crate) fn carry_out_with(
     Ok(crate::write_path::answer(cx, done))
 }
 
+/// Returns a text of an issue: from the control plane, or the description in this tree if it is exactly this text.
+pub(crate) fn text_of(cx: &Context, id: &IssueId, digest: &str) -> std::io::Result<Option<Vec<u8>>> {
+    let found = cx.texts.read(id, digest)?;
+    Ok(found.or_else(|| replica::in_tree(cx.place.local_jit.as_deref()?, id, digest)))
+}
+
 /// Returns an issue with its description, for the caller that just changed it.
 pub(crate) fn described(cx: &Context, issue: Issue, own: &[Lease], now: &Now) -> IssueView {
     let text = issue.text.clone();
@@ -326,7 +333,7 @@ pub(crate) fn described(cx: &Context, issue: Issue, own: &[Lease], now: &Now) ->
     };
     let mut shown = IssueView::new(issue, lease, now);
     shown.blocked_by = blocked_by.unwrap_or_default();
-    let found = text.and_then(|digest| cx.texts.read(&id, &digest).ok().flatten());
+    let found = text.and_then(|digest| text_of(cx, &id, &digest).ok().flatten());
     shown.description = found.map(|text| String::from_utf8_lossy(&text).into_owned());
     shown
 }

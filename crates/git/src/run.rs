@@ -14,9 +14,11 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::Arc;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
 
 use crate::judge::{self, Asked, Judged, Refused};
 use crate::local_settings::LocalProgram;
@@ -38,7 +40,7 @@ pub enum GitError {
     Failed {
         command: String,
         dir: PathBuf,
-        status: std::process::ExitStatus,
+        status: ExitStatus,
         stderr: String,
     },
     #[error("`{command}` answered something unexpected: {what}")]
@@ -373,10 +375,15 @@ impl Git {
     }
 
     fn once(&self) -> Result<Output, GitError> {
-        self.runner.run(self).map_err(|source| GitError::Start {
+        let begun = SystemTime::now();
+        let output = self.runner.run(self).map_err(|source| GitError::Start {
             dir: self.dir.clone(),
             source,
-        })
+        })?;
+        if is_killed(output.status) {
+            let _ = KILLED.set(begun);
+        }
+        Ok(output)
     }
 
     fn command(&self) -> Command {
@@ -429,6 +436,20 @@ impl Git {
             stderr: String::from_utf8_lossy(tail).into_owned(),
         }
     }
+}
+
+/// When the first git was started that was killed while this process waited for it.
+static KILLED: OnceLock<SystemTime> = OnceLock::new();
+
+/// Returns when the first git was started that was killed while this process waited for it. Such a git may have left lock
+/// files.
+pub fn killed_since() -> Option<SystemTime> {
+    KILLED.get().copied()
+}
+
+/// Whether a signal ended git, or a process that git started: git then exits as a shell would.
+fn is_killed(status: ExitStatus) -> bool {
+    status.signal().is_some() || status.code().is_some_and(|code| (129..=192).contains(&code))
 }
 
 /// Whether git failed because another process was creating or removing a worktree. Git lists all worktrees first, and

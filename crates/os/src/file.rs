@@ -60,6 +60,14 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     sync_folder(&goal)
 }
 
+/// Like [`replace`], with these permissions.
+pub fn replace_with(path: &Path, content: &[u8], permissions: std::fs::Permissions) -> io::Result<()> {
+    let temporary = Temporary::write(path, content, Some(permissions))?;
+    std::fs::rename(&temporary.path, path)?;
+    temporary.taken();
+    sync_folder(path)
+}
+
 /// Like [`replace`], but replaces a symbolic link itself. For folders whose content may come from a clone.
 pub fn replace_here(path: &Path, content: &[u8]) -> io::Result<()> {
     let old = std::fs::symlink_metadata(path)
@@ -103,6 +111,27 @@ pub fn refresh(path: &Path, content: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// Replaces a file atomically without waiting for the disk. Only its owner may read it, unless a group shares the folder.
+pub fn refresh_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    let folder = std::fs::metadata(folder_of(path))?.permissions().mode();
+    let mode = match folder & 0o020 {
+        0 => 0o600,
+        _ => folder & 0o666,
+    };
+    let temporary = Temporary { path: beside(path)? };
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&temporary.path)?;
+    // The umask may have taken bits.
+    file.set_permissions(std::fs::Permissions::from_mode(mode))?;
+    (&file).write_all(content)?;
+    std::fs::rename(&temporary.path, path)?;
+    temporary.taken();
+    Ok(())
+}
+
 /// Replaces a file and syncs it. The file gets the permissions of its folder.
 pub fn put_like_parent(path: &Path, content: &[u8]) -> io::Result<()> {
     let temporary = Temporary { path: beside(path)? };
@@ -138,25 +167,12 @@ pub fn sync_all(folder: &Path, paths: &[std::path::PathBuf]) -> io::Result<()> {
 /// no device.
 pub fn read_real(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     use std::io::Read as _;
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
-    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
-    // Opening a device may have an effect, so the type is checked before and after.
-    let not_a_file = || io::Error::new(io::ErrorKind::InvalidInput, "not a file");
-    match path.symlink_metadata() {
-        Ok(meta) if meta.is_file() => {}
-        Ok(_) => return Err(not_a_file()),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(e),
-    }
-    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+    let file = match open_real(path, OpenOptions::new().read(true)) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(e),
     };
     let meta = file.metadata()?;
-    if !meta.is_file() {
-        return Err(not_a_file());
-    }
     let larger = || {
         io::Error::new(
             io::ErrorKind::FileTooLarge,
@@ -190,6 +206,29 @@ pub fn has_content(path: &Path, content: &[u8]) -> io::Result<bool> {
         Ok(()) => Ok(there == content),
         Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
         Err(e) => Err(e),
+    }
+}
+
+/// The error for something that is not a file in the place of one.
+pub fn not_a_file() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "it is not a regular file; move it away",
+    )
+}
+
+/// Opens a file that must exist. Follows no symbolic link, waits for no pipe and opens no device.
+pub fn open_real(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
+    // Opening a device may have an effect, so the type is checked before and after.
+    if !path.symlink_metadata()?.is_file() {
+        return Err(not_a_file());
+    }
+    let file = options.custom_flags(flags).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(not_a_file()),
     }
 }
 
@@ -234,7 +273,7 @@ pub fn lock_folder(folder: &Path) -> io::Result<File> {
 /// Opens a lock file, creating it if necessary. Lock files are never removed: otherwise two processes could lock two files
 /// of the same name.
 pub fn open_lock(path: &Path) -> io::Result<File> {
-    let open = || File::options().read(true).write(true).open(path);
+    let open = || open_real(path, File::options().read(true).write(true));
     match open() {
         Err(e) if e.kind() == io::ErrorKind::NotFound => match create_like_parent(path) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => open(),
@@ -247,7 +286,7 @@ pub fn open_lock(path: &Path) -> io::Result<File> {
 /// Whether a process holds the lock of a file. The check acquires the lock for a moment, so callers that acquire it must
 /// wait a little rather than fail at once.
 pub fn is_locked(path: &Path) -> io::Result<bool> {
-    let file = match File::open(path) {
+    let file = match open_real(path, File::options().read(true)) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(e) => return Err(e),
@@ -361,7 +400,12 @@ fn beside(goal: &Path) -> io::Result<PathBuf> {
 impl Temporary {
     fn write(goal: &Path, content: &[u8], permissions: Option<std::fs::Permissions>) -> io::Result<Self> {
         let path = beside(goal)?;
-        let mut file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+        let mut options = OpenOptions::new();
+        if permissions.is_some() {
+            // Not readable by others before it has its permissions.
+            options.mode(0o600);
+        }
+        let mut file = options.write(true).create_new(true).open(&path)?;
         let temporary = Self { path };
         if let Some(permissions) = permissions {
             file.set_permissions(permissions)?;

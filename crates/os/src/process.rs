@@ -346,15 +346,18 @@ pub(super) fn stat(pid: u32) -> io::Result<Option<Stat>> {
     }))
 }
 
-/// The login name of the user of this process: from `/etc/passwd`, else `$USER`, else the user id.
-pub fn user_name() -> String {
+/// The login name of the user of this process: from `/etc/passwd`. A user who is not listed there has the name in `$USER`,
+/// else the user id. Fails if the list cannot be read: the same user would have another name than before.
+pub fn user_name() -> io::Result<String> {
     let uid = rustix::process::getuid().as_raw();
-    let listed = std::fs::read("/etc/passwd")
-        .ok()
-        .and_then(|passwd| name_of_uid(&passwd, uid));
-    listed
+    let listed = match std::fs::read("/etc/passwd") {
+        Ok(passwd) => name_of_uid(&passwd, uid),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+        Err(e) => return Err(e),
+    };
+    Ok(listed
         .or_else(|| std::env::var("USER").ok().filter(|name| !name.is_empty()))
-        .unwrap_or_else(|| uid.to_string())
+        .unwrap_or_else(|| uid.to_string()))
 }
 
 fn name_of_uid(passwd: &[u8], uid: u32) -> Option<String> {
@@ -485,6 +488,6 @@ mod tests {
         for nobody in [7, 8, 9] {
             assert_eq!(name_of_uid(passwd, nobody), None);
         }
-        assert!(!user_name().is_empty());
+        assert!(!user_name().expect("a list of users").is_empty());
     }
 }

@@ -35,6 +35,8 @@ pub struct Meta {
     pub inode: u64,
     /// Nanoseconds of the last change of the inode.
     pub changed: i128,
+    /// It is not a file.
+    pub special: bool,
 }
 
 pub trait DiskFile: Debug + Send {
@@ -78,6 +80,10 @@ pub trait Disk: Debug + Send + Sync {
         self.rename(from, to)
     }
     fn remove(&self, path: &str) -> io::Result<()>;
+    /// Moves away what is not a file where the store keeps a file of its own. Returns whether there was something.
+    fn put_aside(&self, _path: &str) -> io::Result<bool> {
+        Ok(false)
+    }
     /// Names in a directory, in no order; empty if there is no such directory.
     fn list(&self, dir: &str) -> io::Result<Vec<String>>;
     fn make_dir(&self, dir: &str) -> io::Result<()>;
@@ -147,6 +153,17 @@ pub fn open_if_there(disk: &dyn Disk, path: &str) -> io::Result<Option<Box<dyn D
     }
 }
 
+/// Opens a file of the store that can be made again. Moves away what is not a file in its place.
+pub fn open_in_place(disk: &dyn Disk, path: &str, how: OpenMode) -> io::Result<Box<dyn DiskFile>> {
+    match disk.open(path, how) {
+        Err(e) if disk.put_aside(path).unwrap_or(false) => {
+            drop(e);
+            disk.open(path, how)
+        }
+        opened => opened,
+    }
+}
+
 /// A real directory.
 #[derive(Debug)]
 pub struct RealDisk {
@@ -180,6 +197,30 @@ impl RealDisk {
         })
     }
 
+    /// Opens a regular file, without following symbolic links and without waiting for a pipe.
+    fn open_file(&self, path: &str, flags: OFlags, mode: Mode) -> io::Result<File> {
+        use rustix::io::Errno;
+        let quick = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let fd = match self.openat(path, quick, mode) {
+            // Another process has a lease on the file for a moment. What is not a file has no leases.
+            Err(Errno::AGAIN) if self.is_file(path)? => {
+                self.openat(path, quick.difference(OFlags::NONBLOCK), mode)?
+            }
+            // A pipe without a reader, or a socket.
+            Err(Errno::NXIO) => return Err(jit_os::file::not_a_file()),
+            opened => opened?,
+        };
+        match FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode) {
+            FileType::RegularFile => Ok(fd.into()),
+            _ => Err(jit_os::file::not_a_file()),
+        }
+    }
+
+    fn is_file(&self, path: &str) -> io::Result<bool> {
+        let stat = rustix::fs::statat(&self.dir, path, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
+    }
+
     /// Opens without following symbolic links, neither for the file nor for its folder.
     #[cfg(target_os = "linux")]
     fn openat(&self, path: &str, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
@@ -200,25 +241,18 @@ impl RealDisk {
         rustix::fs::openat(&self.dir, path, flags, mode)
     }
 
-    fn open_existing(&self, path: &str, flags: OFlags) -> io::Result<File> {
-        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(self.openat(path, flags, Mode::empty())?.into())
-    }
-
     fn open_raw(&self, path: &str, flags: OFlags) -> io::Result<File> {
-        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // Opening first without creating saves the change of mode that follows a creation.
-        match self.openat(path, flags, Mode::empty()) {
-            Ok(fd) => Ok(fd.into()),
-            Err(rustix::io::Errno::NOENT) if flags.contains(OFlags::RDWR) => {
-                let fd = self.openat(path, flags | OFlags::CREATE, self.file_mode)?;
+        match self.open_file(path, flags, Mode::empty()) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound && flags.contains(OFlags::RDWR) => {
+                let file = self.open_file(path, flags | OFlags::CREATE, self.file_mode)?;
                 // The umask may have taken bits that a shared repository needs.
                 if self.file_mode.intersects(Mode::RWXG | Mode::RWXO) {
-                    rustix::fs::fchmod(&fd, self.file_mode)?;
+                    rustix::fs::fchmod(&file, self.file_mode)?;
                 }
-                Ok(fd.into())
+                Ok(file)
             }
-            Err(e) => Err(e.into()),
+            opened => opened,
         }
     }
 }
@@ -257,7 +291,10 @@ impl Disk for RealDisk {
     fn open(&self, path: &str, how: OpenMode) -> io::Result<Box<dyn DiskFile>> {
         let flags = match how {
             OpenMode::Read => OFlags::RDONLY,
-            OpenMode::Existing => return Ok(Box::new(RealFile(self.open_existing(path, OFlags::RDWR)?))),
+            OpenMode::Existing => {
+                let file = self.open_file(path, OFlags::RDWR, Mode::empty())?;
+                return Ok(Box::new(RealFile(file)));
+            }
             OpenMode::Write => OFlags::RDWR,
             OpenMode::Fresh => OFlags::RDWR | OFlags::TRUNC,
             OpenMode::Spare => return Ok(Box::new(RealFile(self.open_spare(path)?))),
@@ -293,6 +330,18 @@ impl Disk for RealDisk {
 
     fn remove(&self, path: &str) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.dir, path, AtFlags::empty())?)
+    }
+
+    fn put_aside(&self, path: &str) -> io::Result<bool> {
+        match self.is_file(path) {
+            Ok(false) => {}
+            Ok(true) => return Ok(false),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(e) => return Err(e),
+        }
+        let aside = format!("{path}.{:016x}.aside", jit_os::random::u64()?);
+        self.rename(path, &aside)?;
+        Ok(true)
     }
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
@@ -398,6 +447,7 @@ fn meta_of(stat: &rustix::fs::Stat) -> Meta {
         len: u64::try_from(stat.st_size).unwrap_or(0),
         inode: stat.st_ino as u64,
         changed: i128::from(stat.st_ctime as i64) * 1_000_000_000 + stat.st_ctime_nsec as i128,
+        special: FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile,
     }
 }
 

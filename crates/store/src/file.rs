@@ -44,7 +44,7 @@ use crate::log::{self, Damage, LogTrouble};
 use crate::port::{
     Ask, Done, LockHolder, LogReport, LogStamp, Outcome, Recovered, Store, Upkeep, View, WriteLock,
 };
-use crate::refusals;
+use crate::{claim_records, refusals, views};
 use lock_file::{LOCK, Slots};
 
 /// A segment larger than this is sealed.
@@ -312,6 +312,10 @@ impl Upkeep for FileStore {
 
     fn mend_views(&self, actor: &Actor) -> Vec<String> {
         Self::mend_views(self, actor)
+    }
+
+    fn earlier_claims(&self, before: u64) -> Outcome<Vec<Vec<u8>>> {
+        claim_records::earlier(&*self.disk, before).map_err(|e| self.io("read", views::CLAIMS, &e))
     }
 
     fn validate(&self, actor: &Actor) -> Outcome<LogReport> {

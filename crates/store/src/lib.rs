@@ -46,6 +46,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod claim_records;
 pub mod disk;
 pub mod file;
 pub mod folded_state;

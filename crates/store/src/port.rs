@@ -73,6 +73,12 @@ pub trait Upkeep: Debug {
     /// ([`View::views_fine`]). Never waits. Returns a line for each repair.
     fn mend_views(&self, actor: &Actor) -> Vec<String>;
 
+    /// The claim records from before sequence `before`, oldest first, that only a view still has since the log was
+    /// recovered.
+    fn earlier_claims(&self, _before: u64) -> Outcome<Vec<Vec<u8>>> {
+        Ok(Vec::new())
+    }
+
     /// Compares every line, the folded state and the files beside the log. Changes nothing. Stops writers meanwhile.
     fn validate(&self, actor: &Actor) -> Outcome<LogReport>;
 

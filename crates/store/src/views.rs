@@ -19,7 +19,7 @@ use jit_core::model::time::Wall;
 use jit_core::query::claim_views;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::disk::{Disk, DiskFile, Meta, OpenMode, open_if_there, read_range, write_all_at};
+use crate::disk::{Disk, DiskFile, Meta, OpenMode, open_if_there, open_in_place, read_range, write_all_at};
 use crate::journal::{Ground, Position, ViewMarks};
 
 pub const CLAIMS: &str = "claims.jsonl";
@@ -54,7 +54,7 @@ pub fn append_claims(disk: &dyn Disk, marks: &mut ViewMarks, lines: &[Stamped]) 
     for line in lines {
         bytes.extend(claim_views::claims_record(line).unwrap_or_default());
     }
-    let file = disk.open(CLAIMS, OpenMode::Write)?;
+    let file = open_in_place(disk, CLAIMS, OpenMode::Write)?;
     let meta = file.meta()?;
     if !unchanged(&meta, marks) {
         if marks.claims_changed == NOT_MENDED || end_sum(&*file, marks.claims_len)? != Some(marks.claims_sum)
@@ -91,6 +91,9 @@ fn end_sum(file: &dyn DiskFile, len: u64) -> io::Result<Option<u64>> {
 }
 
 fn unchanged(meta: &Meta, marks: &ViewMarks) -> bool {
+    if meta.special {
+        return false;
+    }
     // No mark yet: the file has just been created.
     meta.len == marks.claims_len && (marks.claims_changed == changed(meta) || marks.claims_changed == 0)
 }
@@ -142,6 +145,9 @@ fn stands(file: &dyn DiskFile, ground: Ground) -> io::Result<bool> {
 /// beyond sequence `upto`. Returns its length up to there and the last sequence in it. If `ground` fits the file, bytes
 /// before it are not read.
 pub fn trusted_claims(disk: &dyn Disk, ground: Ground, upto: u64) -> io::Result<(u64, u64)> {
+    if disk.meta(CLAIMS)?.is_some_and(|meta| meta.special) {
+        return Ok((0, 0));
+    }
     let Some(file) = open_if_there(disk, CLAIMS)? else {
         return Ok((0, 0));
     };
@@ -192,7 +198,7 @@ pub struct ClaimsMender {
 impl ClaimsMender {
     pub fn from(disk: &dyn Disk, at: u64) -> io::Result<Self> {
         Ok(Self {
-            file: disk.open(CLAIMS, OpenMode::Write)?,
+            file: open_in_place(disk, CLAIMS, OpenMode::Write)?,
             at,
             waiting: Vec::new(),
         })
@@ -235,7 +241,7 @@ impl ClaimsMender {
 
 /// Whether the index on disk is the one that the store wrote.
 pub fn index_untouched(disk: &dyn Disk, marks: &ViewMarks) -> io::Result<bool> {
-    let Some(meta) = disk.meta(INDEX)? else {
+    let Some(meta) = disk.meta(INDEX)?.filter(|meta| !meta.special) else {
         return Ok(false);
     };
     if same_file(&meta, marks) {
@@ -383,12 +389,16 @@ fn write_index(
     .into_bytes();
     bytes.extend_from_slice(entries);
     bytes.extend_from_slice(b"\n]}\n");
-    let file = disk.open(INDEX_NEW, OpenMode::Spare)?;
+    let file = open_in_place(disk, INDEX_NEW, OpenMode::Spare)?;
     write_all_at(&*file, &bytes, 0)?;
     if file.meta()?.len != bytes.len() as u64 {
         file.set_len(bytes.len() as u64)?;
     }
-    disk.replace(INDEX_NEW, INDEX)?;
+    match disk.replace(INDEX_NEW, INDEX) {
+        // A folder cannot be replaced by a file.
+        Err(_) if disk.put_aside(INDEX)? => disk.replace(INDEX_NEW, INDEX)?,
+        replaced => replaced?,
+    }
     let meta = file.meta()?;
     marks.index_sequence = position.sequence;
     marks.index_len = bytes.len() as u64;

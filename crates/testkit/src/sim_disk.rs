@@ -1262,6 +1262,7 @@ fn meta_of(id: u64, inode: &Inode) -> Meta {
         len: inode.content.len() as u64,
         inode: id,
         changed: inode.changed,
+        special: false,
     }
 }
 

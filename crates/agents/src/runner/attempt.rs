@@ -129,7 +129,7 @@ pub fn spawn_with(program: &Path, folder: &Path, command_line: &[String]) -> io:
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
         _ => {}
     }
-    let log = File::options().append(true).open(log)?;
+    let log = file::open_real(&log, File::options().append(true))?;
     let mut command = Command::new(program);
     command
         .arg("shim")
@@ -230,7 +230,8 @@ pub fn wait_for_end(folder: &Path, longest: Duration) -> io::Result<bool> {
 /// The events from this offset on, and the offset to continue from. Skips lines that cannot be parsed, and an
 /// incomplete last line. Returns at most a block of them: repeat until there are none.
 pub fn follow(folder: &Path, from: u64) -> io::Result<(Vec<EventLine>, u64)> {
-    let file = match File::open(AttemptFiles::of(folder).path("events.jsonl")) {
+    let events = AttemptFiles::of(folder).path("events.jsonl");
+    let file = match file::open_real(&events, File::options().read(true)) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), from)),
         Err(e) => return Err(e),
@@ -362,7 +363,7 @@ fn end_orphans(mark: &str, known: &mut Vec<ProcessRef>, grace: Duration) -> io::
 
 fn stderr_tail(files: &AttemptFiles) -> String {
     let tail = || -> io::Result<String> {
-        let file = File::open(files.path("stderr.log"))?;
+        let file = file::open_real(&files.path("stderr.log"), File::options().read(true))?;
         let len = file.metadata()?.len();
         let bytes = read(&file, len.saturating_sub(LAST as u64), LAST as u64)?;
         Ok(text_of_end(&bytes))
@@ -391,7 +392,7 @@ fn everything_said(files: &AttemptFiles) -> io::Result<(AttemptTotals, Option<i6
 fn said(files: &AttemptFiles) -> io::Result<(AttemptTotals, Option<EventLine>, Option<String>)> {
     let (mut sum, mut last, mut text) = (AttemptTotals::default(), None, None);
     let (mut has_usage, mut has_cost) = (false, false);
-    let file = match File::open(files.path("events.jsonl")) {
+    let file = match file::open_real(&files.path("events.jsonl"), File::options().read(true)) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((sum, last, text)),
         Err(e) => return Err(e),

@@ -7,6 +7,8 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use jit_os::file;
+
 use super::attempt::read;
 use super::attempt_files::AttemptFiles;
 use super::conversation::AttemptTotals;
@@ -78,7 +80,7 @@ impl AttemptPoll {
         if len <= self.read {
             return Ok(());
         }
-        let file = File::open(path)?;
+        let file = file::open_real(&path, File::options().read(true))?;
         loop {
             let bytes = read(&file, self.read, BLOCK)?;
             let Some(end) = bytes.iter().rposition(|b| *b == b'\n') else {

@@ -125,7 +125,7 @@ impl EventLog {
                 Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
                 _ => {}
             }
-            self.file = Some(File::options().append(true).open(&self.path)?);
+            self.file = Some(file::open_real(&self.path, File::options().append(true))?);
         }
         let Some(file) = &mut self.file else { return Ok(0) };
         if self.torn {

@@ -167,7 +167,7 @@ fn create(path: &Path) -> io::Result<File> {
         _ => {}
     }
     drop(file::create_like_parent(path)?);
-    File::options().read(true).write(true).open(path)
+    file::open_real(path, File::options().read(true).write(true))
 }
 
 /// Converts bytes that may begin within a character.

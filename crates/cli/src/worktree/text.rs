@@ -5,7 +5,7 @@ use jit_core::model::unit::{MergeStatus, Phase, Unit};
 use jit_engine::api::attempts::{AttemptFolder, AttemptReply, HandoffView};
 use jit_engine::api::landing::{LandingReply, Landings};
 use jit_engine::api::units::{
-    AgentProgress, Orphan, Orphans, UnitEnv, UnitReply, UnitView, Units, in_a_word,
+    AgentProgress, Beginning, Orphan, Orphans, UnitEnv, UnitReply, UnitView, Units, in_a_word,
 };
 
 use crate::render::{Style, clean, clean_line, clean_path, table};
@@ -16,6 +16,7 @@ pub fn text(reply: &UnitReply, style: Style) -> String {
     match reply {
         UnitReply::Unit(view) => view_text(view, style),
         UnitReply::Units(Units { units }) => units_text(units, style),
+        UnitReply::Beginning(Beginning { target, base }) => format!("{} at {base}\n", clean_line(target)),
         UnitReply::Env(UnitEnv { env }) => env
             .iter()
             .map(|(name, value)| format!("{name}={value}\n"))
@@ -31,7 +32,9 @@ pub fn ids(reply: &UnitReply) -> Vec<&str> {
     match reply {
         UnitReply::Unit(view) => vec![view.unit.id.as_str()],
         UnitReply::Units(Units { units }) => units.iter().map(|view| view.unit.id.as_str()).collect(),
-        UnitReply::Env(_) | UnitReply::Diff(_) | UnitReply::Orphans(_) => Vec::new(),
+        UnitReply::Beginning(_) | UnitReply::Env(_) | UnitReply::Diff(_) | UnitReply::Orphans(_) => {
+            Vec::new()
+        }
     }
 }
 

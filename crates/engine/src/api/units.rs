@@ -20,6 +20,8 @@ requests! {
     /// of this worktree.
     pub enum UnitRequest {
         Create(create: Box<CreateUnit>) => writes(named([create.what.as_str()])),
+        /// Where a new unit would begin. Refused where none could be created.
+        Beginning { base: Option<String> } => reads(Nothing),
         /// One unit, or all units that have not ended.
         Status { unit: Option<String>, all: bool } => reads(Nothing),
         /// Records how attempts ended whose end nobody recorded, and starts shims again that died before their agent.
@@ -40,6 +42,7 @@ replies! {
     pub enum UnitReply {
         Unit(Box<UnitView>),
         Units(Units),
+        Beginning(Beginning),
         Env(UnitEnv),
         Diff(UnitDiff),
         Orphans(Orphans),
@@ -49,6 +52,15 @@ replies! {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Units {
     pub units: Vec<UnitView>,
+}
+
+/// Where a new unit begins.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Beginning {
+    /// The branch that it is to land on.
+    pub target: String,
+    /// The commit that its branch begins at.
+    pub base: String,
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -105,7 +117,7 @@ impl UnitReply {
         match self {
             Self::Unit(view) => is_at_work(view),
             Self::Units(Units { units }) => units.iter().any(is_at_work),
-            Self::Env(_) | Self::Diff(_) | Self::Orphans(_) => false,
+            Self::Beginning(_) | Self::Env(_) | Self::Diff(_) | Self::Orphans(_) => false,
         }
     }
 }

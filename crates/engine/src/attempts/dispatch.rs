@@ -104,6 +104,7 @@ pub(crate) fn dispatch_unit(cx: &Context, ask: &DispatchAsk) -> Outcome<Answer> 
     let unit = crate::units::service::living_unit(cx, &crate::write_path::view(cx)?, ask.unit.as_deref())?;
     crate::context::calling_agent::require_not_of_another(cx, &unit)?;
     let (ask, as_before) = crate::attempts::retry_settings::over_before(cx, &unit, ask)?;
+    require_startable(cx, &ask.run)?;
     let unit = start_attempt(cx, &unit.id, &ask)?;
     let view = crate::write_path::view(cx)?;
     let shown = UnitView {
@@ -213,12 +214,10 @@ pub(crate) fn prepare_attempt(
     Ok((job, facts))
 }
 
-pub(crate) fn job(cx: &Context, unit: &Unit, ask: &DispatchAsk) -> Outcome<Job> {
-    let invalid = |why: String| refuse(Code::Invalid, why);
-    let set: Dispatching = cx.config.dispatching();
-    let run = ask.run.over(&run_settings(cx));
-    let agent = run.agent.clone().unwrap_or_default();
-    let Some(program) = agents::by_name(&agent) else {
+/// Returns the agent that these settings name. Refuses an unknown agent, and one without its command.
+fn known_agent(run: &Settings) -> Outcome<Box<dyn agents::Agent>> {
+    let agent = run.agent.as_deref().unwrap_or_default();
+    let Some(program) = agents::by_name(agent) else {
         return Err(Box::new(
             Refusal::new(Code::Invalid, format!("there is no agent {agent:?}"))
                 .help(format!("choose one of {}", agents::NAMES.join(", "))),
@@ -230,11 +229,7 @@ pub(crate) fn job(cx: &Context, unit: &Unit, ask: &DispatchAsk) -> Outcome<Job> 
                 .help("jit worktree dispatch <unit> --agent claude --one-shot"),
         ));
     }
-    let one_shot = run
-        .one_shot
-        .unwrap_or_else(|| refuses_conversation(cx, unit, &agent));
-    let command = run.command.clone().unwrap_or_default();
-    if matches!(agent.as_str(), "command" | "acp") && command.is_empty() {
+    if matches!(agent, "command" | "acp") && run.command.as_ref().is_none_or(Vec::is_empty) {
         return Err(Box::new(
             Refusal::new(Code::Invalid, "it is not said which command the agent is")
                 .help(format!(
@@ -243,6 +238,35 @@ pub(crate) fn job(cx: &Context, unit: &Unit, ask: &DispatchAsk) -> Outcome<Job> 
                 .help("jit config set dispatch.command '[\"<program>\"]'"),
         ));
     }
+    Ok(program)
+}
+
+/// Refuses settings with which no agent could be started, before anything is changed for it.
+pub(crate) fn require_startable(cx: &Context, run: &Settings) -> Outcome<()> {
+    let _ = known_agent(&run.over(&run_settings(cx)))?;
+    match missing_program(cx, run) {
+        None => Ok(()),
+        Some(program) => Err(Box::new(
+            Refusal::new(
+                Code::Invalid,
+                format!("there is no program {program:?} that could be started"),
+            )
+            .help("install it, and put it on PATH")
+            .help("or name another: --command <program>, or --agent <name>"),
+        )),
+    }
+}
+
+pub(crate) fn job(cx: &Context, unit: &Unit, ask: &DispatchAsk) -> Outcome<Job> {
+    let invalid = |why: String| refuse(Code::Invalid, why);
+    let set: Dispatching = cx.config.dispatching();
+    let run = ask.run.over(&run_settings(cx));
+    let agent = run.agent.clone().unwrap_or_default();
+    let program = known_agent(&run)?;
+    let one_shot = run
+        .one_shot
+        .unwrap_or_else(|| refuses_conversation(cx, unit, &agent));
+    let command = run.command.clone().unwrap_or_default();
     if attempt::had_secrets(&command) {
         let message = format!(
             "the command line of the last attempt of {} had a secret, which was not kept",

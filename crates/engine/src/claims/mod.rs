@@ -6,19 +6,21 @@ use crate::api::claims::ClaimHistory;
 use crate::api::claims::ClaimReply;
 use crate::api::claims::ClaimRequest;
 use crate::write_path::carry_out;
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use jit_core::decide::command::{Command, Target};
 use jit_core::log::event::Stamped;
 use jit_core::log::state;
-use jit_core::model::ids::{AgentId, IssuePrefix};
+use jit_core::model::ids::{AgentId, IssueId, IssuePrefix};
 use jit_core::model::lease::Resource;
 use jit_core::model::policy::Policy;
 use jit_core::model::refusal::{Code, Details, Refusal};
 use jit_core::query::claim_views;
 use jit_os::watch::Watch;
 use jit_store::Outcome;
+use serde_json::Value;
 
 use crate::api::claims::ActiveClaims;
 use crate::api::{Answer, Reply};
@@ -135,8 +137,10 @@ pub(crate) fn history(
         .map(|text| crate::write_path::resolve(&view, text))
         .transpose()?
         .map(|issue| issue.id);
-    let mut records = std::collections::VecDeque::new();
+    let mut records = VecDeque::new();
+    let mut first = None;
     cx.store.events(0, &mut |line: Stamped| {
+        first.get_or_insert(line.sequence);
         let about = line.event.lease().is_some_and(|lease| {
             issue.as_ref().is_none_or(|id| lease.resource.issue() == Some(id))
                 && agent.is_none_or(|agent| lease.agent_id == *agent || line.actor.agent_id == *agent)
@@ -149,6 +153,16 @@ pub(crate) fn history(
         }
         ControlFlow::Continue(())
     })?;
+    if let Some(first) = first.filter(|first| *first > 1) {
+        // The log was recovered: it begins there.
+        let earlier = cx.store.upkeep().earlier_claims(first)?;
+        for record in earlier.iter().rev() {
+            let record: Value = serde_json::from_slice(record).unwrap_or_default();
+            if records.len() < limit && is_about(&record, issue.as_ref(), agent) {
+                records.push_front(record);
+            }
+        }
+    }
     crate::write_path::read_answer(
         cx,
         &view,
@@ -156,6 +170,14 @@ pub(crate) fn history(
             records: records.into(),
         })),
     )
+}
+
+/// Whether a claim record is about this issue and this agent.
+fn is_about(record: &Value, issue: Option<&IssueId>, agent: Option<&AgentId>) -> bool {
+    let says = |name: &str, text: &str| record[name].as_str() == Some(text);
+    let who = ["agent_id", "by", "released_by", "from_agent_id"];
+    issue.is_none_or(|id| says("issue_id", id.as_str()))
+        && agent.is_none_or(|agent| who.iter().any(|name| says(name, agent.as_str())))
 }
 
 /// Whether waiting may help.

@@ -89,18 +89,14 @@ pub(crate) fn note_work(cx: &Context, lines: &[Stamped]) -> io::Result<()> {
     };
     let new: Vec<u8> = lines.iter().filter_map(changelog_line).flatten().collect();
     let path = path(cx);
-    match path.symlink_metadata() {
-        Ok(meta) if meta.is_file() => {}
-        Ok(_) => {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "changelog.log is not a file",
-            ));
+    let open = || file::open_real(&path, fs::OpenOptions::new().read(true).append(true));
+    let mut file = match open() {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            drop(file::create_like_parent(&path)?);
+            open()?
         }
-        Err(e) if e.kind() == io::ErrorKind::NotFound => drop(file::create_like_parent(&path)?),
-        Err(e) => return Err(e),
-    }
-    let mut file = fs::OpenOptions::new().read(true).append(true).open(&path)?;
+        opened => opened?,
+    };
     match end_of(&file)? {
         End { last, open: false } if last == previous => file.write_all(&new),
         End { last, open: true } if last == previous => file.write_all(&[b"\n", &new[..]].concat()),

@@ -134,8 +134,13 @@ impl Surroundings {
         if !env.says_agent(options.agent.as_deref()) {
             env.detected = detect(|name| std::env::var_os(name));
         }
-        let whoami = agent::resolve(options.agent.as_deref(), &env, config.agent_kinds())
-            .map_err(|e| refuse(Code::Invalid, e))?;
+        let whoami = agent::resolve(options.agent.as_deref(), &env, config.agent_kinds()).map_err(|e| {
+            let code = match e {
+                agent::AgentError::NoUser { .. } => Code::Io,
+                _ => Code::Invalid,
+            };
+            refuse(code, e)
+        })?;
         let mut found = Self {
             place,
             config,

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use jit_core::issue_files::format::{COMMENTS, ISSUE, LABELS};
 use jit_core::log::state;
+use jit_core::model::unit::Phase;
 use jit_git::version::{self, Version};
 use jit_git::{Git, Place};
 use jit_os::clock;
@@ -123,6 +124,7 @@ pub fn examine(options: &Options) -> Vec<Check> {
         }
         Ok(cx) => {
             log(&mut found, &cx);
+            half_made(&mut found, &cx);
             orphans(&mut found, &cx);
         }
     }
@@ -284,11 +286,8 @@ fn git_locks(found: &mut Findings, common: &Path) {
     if all.is_empty() {
         return found.ok("git locks", "no lock file is left");
     }
-    let trees = crate::worktree_identity::list(common).unwrap_or_default();
-    let mut folders: Vec<_> = trees.into_iter().filter_map(|one| one.root).collect();
-    folders.push(common.to_owned());
     // Without this check, a lock file that is not open may still be in use.
-    let nobody = crate::git_locks::git_works_in(&folders, &common.join("jit")) == Some(false);
+    let nobody = crate::git_locks::git_works_here(common) == Some(false);
     for lock in all {
         let secs = lock.age.map(|age| age.as_secs());
         let age = secs.map_or_else(
@@ -448,6 +447,35 @@ fn log(found: &mut Findings, cx: &Context) {
             let help = refusal.help.first().map_or("jit recover", String::as_str);
             found.fail("log", &refusal.message, help);
         }
+    }
+}
+
+/// Reports worktrees that git or jit began to make and did not finish.
+fn half_made(found: &mut Findings, cx: &Context) {
+    let Some(common) = &cx.place.common_dir else {
+        return;
+    };
+    let view = crate::write_path::view(cx).ok();
+    let units = view
+        .and_then(|view| state::units(&*view.table).ok())
+        .unwrap_or_default();
+    for one in crate::worktrees::half_made::find(common) {
+        let unit = units.iter().find(|unit| !unit.is_over() && one.is_of(unit));
+        // The unit is reported below.
+        if unit.is_some() || crate::git_locks::git_works_here(common) == Some(true) {
+            continue;
+        }
+        found.warn("worktrees", one.in_words(), &one.repair());
+    }
+    for unit in units.iter().filter(|unit| unit.state == Phase::Provisioning) {
+        if crate::worktrees::half_made::is_being_made(cx, &unit.id) {
+            continue;
+        }
+        found.warn(
+            "worktrees",
+            format!("the creation of {} was interrupted", unit.id),
+            &format!("jit worktree retry {}, or: jit worktree prune --settle", unit.id),
+        );
     }
 }
 

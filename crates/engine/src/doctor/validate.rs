@@ -33,7 +33,7 @@ use crate::issues::sync::tree_changes::lost_files;
 use crate::issues::tree::{self, Unsound};
 use crate::ports::{Files, Texts as _};
 use crate::refusals::{listed, refuse};
-use crate::replica::Replica;
+use crate::replica::{self, Replica};
 
 /// A problem of an issue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -570,6 +570,9 @@ fn behind<'a>(
     let mut behind = Vec::new();
     for issue in issues {
         let id = &issue.id;
+        if let Some(digest) = &issue.text {
+            keep_from_trees(cx, id, digest);
+        }
         match cx.texts.files(table, issue) {
             Ok(files) => {
                 if lacks_text(table, issue, &files) {
@@ -600,6 +603,26 @@ fn behind<'a>(
         }
     }
     behind
+}
+
+/// Keeps a text in the control plane that only a worktree has any more.
+fn keep_from_trees(cx: &Context, id: &IssueId, digest: &str) {
+    if !matches!(cx.texts.read(id, digest), Ok(None)) {
+        return;
+    }
+    let trees = cx.place.common_dir.as_deref().map(crate::worktree_identity::list);
+    let roots = trees.and_then(Result::ok).unwrap_or_default();
+    let roots = roots.into_iter().filter_map(|entry| entry.root);
+    let mut trees = cx
+        .place
+        .local_jit
+        .iter()
+        .cloned()
+        .chain(roots.map(|root| root.join(".jit")));
+    if let Some(text) = trees.find_map(|tree| replica::in_tree(&tree, id, digest)) {
+        // If this fails, the text is reported as missing.
+        let _ = cx.texts.keep(&[(id, &text)]);
+    }
 }
 
 /// Rewrites stale replica files. Only under the store's lock.

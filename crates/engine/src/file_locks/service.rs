@@ -263,7 +263,8 @@ fn gone(cx: &Context, view: &View) -> Outcome<Vec<TicketId>> {
     let folder = cx.place.control_dir.join(WAITING);
     let mut gone = Vec::new();
     for ticket in tickets {
-        let dead = match File::open(folder.join(format!("{}.lock", ticket.ticket_id))) {
+        let path = folder.join(format!("{}.lock", ticket.ticket_id));
+        let dead = match file::open_real(&path, File::options().read(true)) {
             Ok(file) => file.try_lock_shared().is_ok(),
             Err(e) => e.kind() == io::ErrorKind::NotFound,
         };

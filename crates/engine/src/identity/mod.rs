@@ -77,6 +77,8 @@ pub enum AgentError {
     Invalid { from: Source, bad: BadId },
     #[error("{from}: the value is not UTF-8")]
     NotUtf8 { from: Source },
+    #[error("cannot tell who runs this command: /etc/passwd cannot be read: {why}; set JIT_AGENT_ID")]
+    NoUser { why: String },
     #[error(
         "{from}: the kind of {id} is not known (known: {known}); to allow it, put \
          `kinds = [\"{kind}\"]` under `[agents]` in .jit/config.toml",
@@ -157,7 +159,10 @@ pub fn resolve(flag: Option<&str>, env: &AgentEnv, extra_kinds: &[String]) -> Re
     } else if let Some(found) = from_file(env, extra_kinds, &mut warnings) {
         found
     } else {
-        let user = env.os_user.clone().unwrap_or_else(process::user_name);
+        let user = match &env.os_user {
+            Some(user) => user.clone(),
+            None => process::user_name().map_err(|e| AgentError::NoUser { why: e.to_string() })?,
+        };
         (human(&user), Source::OsUser)
     };
     Ok(Whoami {

@@ -20,6 +20,8 @@ use jit_os::process::{self, ProcessRef};
 use serde::{Deserialize, Serialize};
 
 const FOLDER: &str = "bound";
+/// The largest file that is read.
+const LARGEST: u64 = 1 << 20;
 
 /// The session and agent that a process is bound to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -147,7 +149,8 @@ pub fn home() -> Option<PathBuf> {
     let folder = homes().filter(|folder| folder.is_dir())?;
     let parents = process::ancestors(std::process::id()).ok()?;
     parents.into_iter().find_map(|parent| {
-        let bytes = std::fs::read(folder.join(format!("{}.json", parent.pid))).ok()?;
+        let path = folder.join(format!("{}.json", parent.pid));
+        let bytes = file::read_real(&path, LARGEST).ok()??;
         let home: Home = serde_json::from_slice(&bytes).ok()?;
         (home.start == parent.start && home.root.is_dir()).then_some(home.root)
     })

@@ -175,9 +175,7 @@ pub(crate) fn whole(cx: &Context, view: &View, issue: Issue) -> Outcome<(IssueVi
     let digest = issue.text.clone();
     let description = match &digest {
         None => None,
-        Some(digest) => cx
-            .texts
-            .read(&id, digest)
+        Some(digest) => crate::write_path::text_of(cx, &id, digest)
             .map_err(|e| io_refusal("read", &cx.texts.folder(&id), &e))?,
     };
     let lost = (digest.is_some() && description.is_none()).then(|| {
@@ -223,7 +221,7 @@ pub(crate) fn search(cx: &Context, text: &str, limit: Option<usize>) -> Outcome<
             issue
                 .text
                 .as_ref()
-                .and_then(|digest| cx.texts.read(&issue.id, digest).ok().flatten())
+                .and_then(|digest| crate::write_path::text_of(cx, &issue.id, digest).ok().flatten())
                 .is_some_and(|text| has(&String::from_utf8_lossy(&text)))
         };
         if in_fields || in_text() {

@@ -187,7 +187,7 @@ pub(crate) fn exported(cx: &Context, view: &View) -> Outcome<(usize, String, Vec
         let text = match &issue.text {
             None => None,
             Some(digest) => {
-                let found = cx.texts.read(&issue.id, digest);
+                let found = crate::write_path::text_of(cx, &issue.id, digest);
                 let found = found.map_err(|e| io_refusal("read", &cx.texts.folder(&issue.id), &e))?;
                 if found.is_none() {
                     lost.push(format!(

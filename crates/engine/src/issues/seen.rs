@@ -124,14 +124,16 @@ fn index_signature(git_dir: &Path) -> u64 {
 /// Returns whether git has moved since the last check.
 pub fn git_moved(git_dir: &Path) -> bool {
     let mut head = [0; 8];
-    let read = fs::File::open(path(git_dir)).and_then(|mut file| io::Read::read_exact(&mut file, &mut head));
+    let file = file::open_real(&path(git_dir), fs::File::options().read(true));
+    let read = file.and_then(|mut file| io::Read::read_exact(&mut file, &mut head));
     read.is_err() || u64::from_le_bytes(head) != index_signature(git_dir)
 }
 
 impl Seen {
     pub fn load(git_dir: &Path) -> Self {
-        fs::read(path(git_dir))
+        file::read_real(&path(git_dir), 1 << 30)
             .ok()
+            .flatten()
             .and_then(|bytes| Self::parse(&bytes))
             .unwrap_or_default()
     }
@@ -175,7 +177,7 @@ impl Seen {
             bytes.extend(one.end.to_le_bytes());
         }
         bytes.extend(self.ids.as_bytes());
-        file::refresh(&path(git_dir), &bytes)
+        file::refresh_private(&path(git_dir), &bytes)
     }
 
     fn id(&self, n: usize) -> &str {

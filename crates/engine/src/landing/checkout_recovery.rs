@@ -160,10 +160,13 @@ pub fn forget(repo: &Repo, branch: &str) {
     let _ = fs::remove_file(path(&repo.control, branch));
 }
 
+/// The largest note that is read.
+const LARGEST_NOTE: u64 = 1 << 30;
+
 /// Undoes an interrupted fast-forward. The caller holds the landing lock.
 pub fn settle(repo: &Repo, branch: &str) -> Outcome<()> {
     let path = path(&repo.control, branch);
-    let Ok(text) = fs::read(&path) else {
+    let Ok(Some(text)) = jit_os::file::read_real(&path, LARGEST_NOTE) else {
         return Ok(());
     };
     let done = match Note::parse(&text) {

@@ -218,9 +218,10 @@ pub(crate) fn forget_submodules(run: &Run<'_>) {
 
 /// Updates the submodules that an interrupted landing left. The caller holds the landing lock.
 pub(crate) fn bring_left_submodules(run: &mut Run<'_>) {
-    let Ok(note) = fs::read_to_string(submodules_note(run)) else {
+    let Ok(Some(note)) = jit_os::file::read_real(&submodules_note(run), 1 << 24) else {
         return;
     };
+    let note = String::from_utf8_lossy(&note);
     match bring_noted(run, &note) {
         Ok(()) => forget_submodules(run),
         Err(refusal) => run.warnings.push(refusal.message),

@@ -182,7 +182,7 @@ fn output_file(path: &Path) -> std::io::Result<File> {
 
 fn read_some(path: &Path) -> Option<String> {
     let mut bytes = Vec::new();
-    File::open(path)
+    file::open_real(path, File::options().read(true))
         .ok()?
         .take(8 << 20)
         .read_to_end(&mut bytes)

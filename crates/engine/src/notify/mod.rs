@@ -220,7 +220,7 @@ impl Teller {
         lines.push('\n');
         // An id that could not be stored is sent again, with the same id.
         let _ = file::create_like_parent(&self.path);
-        let file = File::options().append(true).open(&self.path);
+        let file = file::open_real(&self.path, File::options().append(true));
         let _ = file.and_then(|mut file| file.write_all(lines.as_bytes()));
     }
 }

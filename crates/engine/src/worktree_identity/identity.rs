@@ -190,16 +190,16 @@ pub fn peek(git_dir: &Path) -> Option<WorktreeIdentity> {
     }
 }
 
-/// Returns the permissions of a file in a repository that git shares; `None` if the umask decides.
-fn shared_mode(shared: &Shared) -> Option<std::fs::Permissions> {
+/// Returns the permissions of the file: only its owner may read it, unless git shares the repository.
+fn file_mode(shared: &Shared) -> std::fs::Permissions {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = match shared {
-        Shared::Umask => return None,
+        Shared::Umask => 0o600,
         Shared::Group => 0o660,
         Shared::Everybody => 0o664,
         Shared::Mode(mode) => mode & 0o666,
     };
-    Some(std::fs::Permissions::from_mode(mode))
+    std::fs::Permissions::from_mode(mode)
 }
 
 struct Scene<'a> {
@@ -285,7 +285,7 @@ impl Scene<'_> {
             {
                 std::fs::create_dir_all(local)?;
             }
-            file::create_with(path, &identity.to_json(), shared_mode(&self.place.shared))
+            file::create_with(path, &identity.to_json(), Some(file_mode(&self.place.shared)))
         };
         match make() {
             Ok(true) => Ok(identity),
@@ -443,7 +443,7 @@ impl Scene<'_> {
     }
 
     fn replace(&self, identity: WorktreeIdentity) -> Result<WorktreeIdentity, Box<Failed>> {
-        match file::replace_here(&self.file, &identity.to_json()) {
+        match file::replace_here_with(&self.file, &identity.to_json(), file_mode(&self.place.shared)) {
             Ok(()) => Ok(identity),
             Err(error) => Err(Failed::new(identity, &self.file, error)),
         }

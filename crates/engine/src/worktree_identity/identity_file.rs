@@ -18,6 +18,8 @@ use serde::{Deserialize, Serialize};
 use super::identity::IdentityError;
 
 pub(super) const SCHEMA: u32 = 1;
+/// The largest file that is read.
+const LARGEST: u64 = 1 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorktreeIdentity {
@@ -101,15 +103,17 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 }
 
 pub(super) fn load(path: &Path) -> Result<Stored, IdentityError> {
-    let bytes = match jit_git::files::read(path).map_err(io::Error::from) {
-        Ok(bytes) => bytes,
+    let bytes = match jit_os::file::read_real(path, LARGEST) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Ok(Stored::Missing),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(Stored::Missing),
         Err(error)
             if matches!(
                 error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                io::ErrorKind::InvalidInput | io::ErrorKind::FileTooLarge
             ) =>
         {
-            return Ok(Stored::Missing);
+            return Ok(Stored::Damaged(error.to_string()));
         }
         Err(source) => {
             let file = path.to_owned();

@@ -7,7 +7,7 @@
 //! delete what a half-removed worktree still needs.
 
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use jit_core::log::state;
@@ -122,12 +122,7 @@ fn cleanup_turn(cx: &Context, unit: &UnitId) -> Outcome<File> {
         .join("locks")
         .join(format!("cleanup-{unit}.lock"));
     let failed = |e: std::io::Error| io_refusal("lock", &path, &e);
-    let lock = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
-        .map_err(failed)?;
+    let lock = jit_os::file::open_lock(&path).map_err(failed)?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => Err(Box::new(
@@ -201,7 +196,7 @@ fn end_making(cx: &Context, unit: Unit, reason: &str) -> Outcome<Unit> {
         return Ok(unit);
     }
     if Path::new(&unit.worktree_path).symlink_metadata().is_err() {
-        crate::worktrees::provisioning::undo(cx, &unit);
+        crate::worktrees::provisioning::undo(cx, &unit)?;
         let facts = Facts {
             abandoned: Some(reason.to_owned()),
             ..Facts::default()

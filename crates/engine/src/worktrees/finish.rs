@@ -72,7 +72,15 @@ pub(crate) fn clean_up_after_landing(cx: &Context, unit: &Unit) -> Result<(), (S
             vec![format!("cd {} && {later}", shell_word(&main))],
         ));
     }
-    match crate::worktrees::cleanup::cleanup_unit(cx, &unit.id, Force::No) {
+    let mut cleaned = crate::worktrees::cleanup::cleanup_unit(cx, &unit.id, Force::No);
+    if cleaned.is_err() && jit_git::run::killed_since().is_some() {
+        // A git was killed, and nothing else is wrong: the removal goes on where it was.
+        if let Some(common) = &cx.place.common_dir {
+            crate::git_locks::remove_after_kill(common);
+        }
+        cleaned = crate::worktrees::cleanup::cleanup_unit(cx, &unit.id, Force::No);
+    }
+    match cleaned {
         Ok(_) => Ok(()),
         Err(refusal) => {
             let lock = obstacles::lock_in(&refusal.message);

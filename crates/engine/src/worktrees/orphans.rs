@@ -21,71 +21,33 @@ use crate::api::rescue::Force;
 use crate::api::units::Orphan;
 use crate::api::{Answer, Reply};
 use crate::context::Context;
+use crate::git_locks;
 use crate::refusals::refuse;
 use crate::units::worktree_state::leads_to;
+use crate::worktrees::half_made::{self, HalfMade};
 
 /// Compares units, git's worktrees and the disk (G16). With `settle`, interrupted removals are finished, and units
 /// whose worktree is gone are ended: their branches stay as they are.
 pub(crate) fn prune_units(cx: &Context, settle: bool) -> Outcome<Answer> {
     let view = crate::write_path::view(cx)?;
     let common = crate::units::service::common(cx)?;
-    let repo = crate::landing::service::landing_repo(cx)?;
-    crate::landing::service::sweep_scratch(cx, &repo);
-    let known = crate::worktree_identity::list(common).map_err(|e| refuse(Code::Io, e))?;
     let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
     let mut live = crate::units::worktree_locate::located_all(cx, units);
     live.retain(|unit| !unit.is_over());
-    let mut orphans = Vec::new();
+    // Before git is started for the others: what an interrupted creation left may make git fail.
+    live.sort_by_key(|unit| unit.state != Phase::Provisioning);
+    let half_made = half_made::find(common);
+    let mut orphans = half_made_by_others(cx, &half_made, &live, settle);
+    let repo = crate::landing::service::landing_repo(cx)?;
+    crate::landing::service::sweep_scratch(cx, &repo);
+    let known = crate::worktree_identity::list(common).map_err(|e| refuse(Code::Io, e))?;
     for unit in &live {
-        let path = Path::new(&unit.worktree_path);
-        let gone = path.join(".git").symlink_metadata().is_err();
-        let forgotten = leads_to(path).is_some_and(|git_dir| !git_dir.is_dir());
-        let (mut what, mut settled) = match unit.state {
-            Phase::Cleanup => settle_removal(cx, unit, settle),
-            Phase::Provisioning | Phase::Merging => match cut_short(cx, unit, settle) {
-                Some(told) => told,
-                None => continue,
-            },
-            _ if forgotten => {
-                orphans.push(self::forgotten(cx, unit));
-                continue;
-            }
-            _ if !gone => continue,
-            Phase::Merged => settle_removal(cx, unit, settle),
-            _ => {
-                let moved = "its worktree is gone; if it was moved: git worktree repair <where it is now>";
-                (moved.to_owned(), false)
-            }
-        };
-        if settle && matches!(unit.state, Phase::Ready | Phase::Failed | Phase::Completed) {
-            what = "its worktree is gone".to_owned();
-            // Only the git folder of the worktree still has its staged files.
-            if let Err(refusal) = crate::worktrees::cleanup::put_aside_gone(cx, unit) {
-                let why = refusal.message.lines().next().unwrap_or_default().to_owned();
-                orphans.push(Orphan {
-                    path: unit.worktree_path.clone(),
-                    unit: Some(unit.id.clone()),
-                    what: format!("{what}, and what git has of it cannot be kept: {why}"),
-                    settled: false,
-                });
-                continue;
-            }
-            let facts = Facts {
-                abandoned: Some(what.clone()),
-                ..Facts::default()
-            };
-            crate::units::service::advance(cx, &unit.id, UnitInput::Abandon, facts)?;
-            crate::units::service::advance(cx, &unit.id, UnitInput::CleanedUp, Facts::default())?;
-            settled = true;
-        }
-        orphans.push(Orphan {
-            path: unit.worktree_path.clone(),
-            unit: Some(unit.id.clone()),
-            what,
-            settled,
-        });
+        orphans.extend(check_unit(cx, unit, settle)?);
     }
     for entry in known.into_iter().skip(1) {
+        if half_made.iter().any(|one| one.git_dir == entry.git_dir) {
+            continue;
+        }
         let Some(root) = entry.root else { continue };
         // This is a trial worktree of a landing.
         let trial = root.starts_with(repo.scratch());
@@ -106,6 +68,51 @@ pub(crate) fn prune_units(cx: &Context, settle: bool) -> Outcome<Answer> {
         });
     }
     crate::write_path::read_answer(cx, &view, Reply::Units(UnitReply::Orphans(Orphans { orphans })))
+}
+
+/// Checks one unit, and repairs it with `settle`. `None` if all is well, or while a process is working on it.
+fn check_unit(cx: &Context, unit: &Unit, settle: bool) -> Outcome<Option<Orphan>> {
+    let path = Path::new(&unit.worktree_path);
+    let gone = path.join(".git").symlink_metadata().is_err();
+    let orphan = |what: String, settled: bool| Orphan {
+        path: unit.worktree_path.clone(),
+        unit: Some(unit.id.clone()),
+        what,
+        settled,
+    };
+    let (mut what, mut settled) = match unit.state {
+        Phase::Cleanup => settle_removal(cx, unit, settle),
+        Phase::Provisioning | Phase::Merging => match cut_short(cx, unit, settle) {
+            Some(told) => told,
+            None => return Ok(None),
+        },
+        _ if leads_to(path).is_some_and(|git_dir| !git_dir.is_dir()) => {
+            return Ok(Some(forgotten(cx, unit)));
+        }
+        _ if !gone => return Ok(None),
+        Phase::Merged => settle_removal(cx, unit, settle),
+        _ => {
+            let moved = "its worktree is gone; if it was moved: git worktree repair <where it is now>";
+            (moved.to_owned(), false)
+        }
+    };
+    if settle && matches!(unit.state, Phase::Ready | Phase::Failed | Phase::Completed) {
+        what = "its worktree is gone".to_owned();
+        // Only the git folder of the worktree still has its staged files.
+        if let Err(refusal) = crate::worktrees::cleanup::put_aside_gone(cx, unit) {
+            let why = refusal.message.lines().next().unwrap_or_default().to_owned();
+            let what = format!("{what}, and what git has of it cannot be kept: {why}");
+            return Ok(Some(orphan(what, false)));
+        }
+        let facts = Facts {
+            abandoned: Some(what.clone()),
+            ..Facts::default()
+        };
+        crate::units::service::advance(cx, &unit.id, UnitInput::Abandon, facts)?;
+        crate::units::service::advance(cx, &unit.id, UnitInput::CleanedUp, Facts::default())?;
+        settled = true;
+    }
+    Ok(Some(orphan(what, settled)))
 }
 
 /// Reports a worktree whose git folder is gone. Nothing of it is removed automatically.
@@ -142,6 +149,11 @@ fn cut_short(cx: &Context, unit: &Unit, settle: bool) -> Option<(String, bool)> 
     }
     let turn = crate::units::service::unit_turn(cx, id, false).ok().flatten()?;
     let what = "its making was cut short";
+    if settle {
+        // A git that still runs is left alone.
+        let _lock = half_made::try_making_lock(cx, id).ok().flatten()?;
+        let _ = half_made::sweep(cx, unit);
+    }
     let begun = Path::new(&unit.worktree_path).symlink_metadata().is_ok();
     drop(turn);
     if settle && !begun && crate::worktrees::cleanup::abandon_unit(cx, id, what, Force::No).is_ok() {
@@ -151,6 +163,36 @@ fn cut_short(cx: &Context, unit: &Unit, settle: bool) -> Option<(String, bool)> 
         format!("{what}: jit worktree retry {id}, or jit worktree abandon {id} --reason <why>"),
         false,
     ))
+}
+
+/// Reports unfinished worktrees of git that belong to no unit. Many git commands fail while a file of one is missing:
+/// then `settle` removes what git wrote about it, unless a git works in the repository. Its folder stays.
+fn half_made_by_others(cx: &Context, found: &[HalfMade], live: &[Unit], settle: bool) -> Vec<Orphan> {
+    let common = cx.place.common_dir.as_deref();
+    let is_quiet = || common.is_some_and(|common| git_locks::git_works_here(common) == Some(false));
+    let mut orphans = Vec::new();
+    for one in found {
+        if live.iter().any(|unit| one.is_of(unit)) {
+            continue;
+        }
+        let settled =
+            settle && one.missing.is_some() && is_quiet() && std::fs::remove_dir_all(&one.git_dir).is_ok();
+        orphans.push(Orphan {
+            path: one
+                .root
+                .as_ref()
+                .unwrap_or(&one.git_dir)
+                .to_string_lossy()
+                .into_owned(),
+            unit: None,
+            what: match settled {
+                true => one.in_words(),
+                false => format!("{}: {}", one.in_words(), one.repair()),
+            },
+            settled,
+        });
+    }
+    orphans
 }
 
 /// Continues a removal, or reports what blocks it.

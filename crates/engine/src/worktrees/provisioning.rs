@@ -2,14 +2,16 @@
 //!
 //! What must hold:
 //!
-//! - The worktree exists on its branch and is complete, or nothing of it remains.
+//! - The worktree exists on its branch and is complete, or nothing of it remains, also if git is killed.
 //! - An interrupted creation can be continued. A file, or a folder with contents, that is not the unit's worktree is
 //!   never touched.
 //! - Provisioning commands that come with the repository run only after the user approved their exact text.
 //! - If provisioning fails, the worktree stays and the unit is FAILED, so that it can be retried or abandoned.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jit_core::decide::command::{Command, CommandReply as Decided};
@@ -33,16 +35,8 @@ use crate::units::worktree_locate::real;
 use crate::units::worktree_state::leads_to;
 use crate::units::{disk_space as room, files, folders, submodules};
 use crate::worktree_identity::ensure_excluded;
+use crate::worktrees::half_made;
 use crate::worktrees::service::identity_of;
-
-/// Maximum time to wait for a git process whose caller was killed to finish a worktree.
-const MAKING: Duration = Duration::from_secs(10);
-
-/// Returns whether git is still creating a worktree: git marks it until it is complete.
-fn is_in_the_making(place: &Place) -> bool {
-    let mark = place.git_dir.as_ref().map(|dir| dir.join("locked"));
-    mark.is_some_and(|mark| std::fs::read(mark).is_ok_and(|text| text.trim_ascii() == b"initializing"))
-}
 
 /// Returns whether the path has something that is not a worktree and will not become one: git creates `.git` there
 /// first.
@@ -146,8 +140,10 @@ fn make_ready(cx: &Context, unit: Unit, steps: &[String]) -> Outcome<Unit> {
     let begun = Instant::now();
     let place = match ensure_worktree(cx, &unit) {
         Ok(place) => place,
+        // A git still runs there: the same command goes on when it has ended.
+        Err(refusal) if refusal.code == Code::Busy => return Err(refusal),
         Err(refusal) => {
-            undo(cx, &unit);
+            undo(cx, &unit)?;
             crate::units::service::advance(cx, &id, UnitInput::RolledBack, Facts::default())?;
             return Err(refusal);
         }
@@ -208,34 +204,15 @@ pub(crate) fn ensure_worktree(cx: &Context, unit: &Unit) -> Outcome<Place> {
         return Err(other_in_place(cx, unit));
     }
     // A process that was killed here may have left a git process that runs for a moment longer.
-    let begun = Instant::now();
-    while path.symlink_metadata().is_ok() {
-        if path.join(".git").is_file() {
-            let place = found()?;
-            let own = place.common_dir == cx.place.common_dir
-                && place.worktree_root.as_deref().map(real) == Some(real(path));
-            if own && !is_in_the_making(&place) {
-                return Ok(place);
-            }
-            if !own && unit.worktree_id.is_some() {
-                return Err(other_in_place(cx, unit));
-            }
-            if !own {
-                break;
-            }
+    let lock = half_made::making_lock(cx, &unit.id)?;
+    half_made::sweep(cx, unit)?;
+    if path.join(".git").is_file() {
+        let place = found()?;
+        let own = place.common_dir == cx.place.common_dir
+            && place.worktree_root.as_deref().map(real) == Some(real(path));
+        if own {
+            return Ok(place);
         }
-        if begun.elapsed() < MAKING {
-            std::thread::sleep(Duration::from_millis(50));
-            continue;
-        }
-        // No process works on it any more, and no agent ever worked in it.
-        let _ = cx
-            .git_in(crate::units::service::common(cx)?)
-            .args(["worktree", "remove", "--force", "--force", "--"])
-            .arg(path)
-            .run();
-        let _ = std::fs::remove_dir(path);
-        break;
     }
     if path.symlink_metadata().is_ok() {
         return Err(other_in_place(cx, unit));
@@ -251,36 +228,49 @@ pub(crate) fn ensure_worktree(cx: &Context, unit: &Unit) -> Outcome<Place> {
     let parent = path.parent().unwrap_or(path);
     let _room =
         folders::make(&cx.place.control_dir, parent).map_err(|e| jit_os::io_refusal("create", parent, &e))?;
-    // The branch is created first, separately: an interrupted `worktree add -b` could not be repeated. No tracking is
-    // set up, so nothing is written to the shared configuration. Parallel calls would compete for its lock.
+    make_branch(cx, unit, &lock)?;
+    let made = cx
+        .git_in(crate::units::service::common(cx)?)
+        .args(["worktree", "add", "--quiet", "--"])
+        .arg(path)
+        .arg(&unit.branch)
+        .holding(Some(lock))
+        .run();
+    if let Err(e) = made {
+        half_made::take_back(cx, unit)?;
+        return Err(git(e));
+    }
+    found()
+}
+
+/// Ensures that the branch of a unit exists. It is created separately: an interrupted `worktree add -b` could not be
+/// repeated. No tracking is set up, so nothing is written to the shared configuration. Parallel calls would compete
+/// for its lock.
+fn make_branch(cx: &Context, unit: &Unit, lock: &Arc<File>) -> Outcome<()> {
     let common = crate::units::service::common(cx)?;
     let branch = format!("refs/heads/{}", unit.branch);
     let made = cx
         .git_in(common)
         .args(["update-ref", "--no-deref", "-m", "branch: made by jit"])
         .args([&branch, &unit.base, ""])
+        .holding(Some(lock.clone()))
         .run();
-    if let Err(e) = made {
-        if let Some(goal) = cx.git_in(common).symbolic(&branch).map_err(git)? {
-            // Commits made there would go to the other branch.
-            let goal = goal.strip_prefix("refs/heads/").unwrap_or(&goal).to_owned();
-            let message = format!("{} is only another name for {goal} by now", unit.branch);
-            let away = format!("git symbolic-ref --delete {}", shell_word(&branch));
-            return Err(Box::new(Refusal::new(Code::Exists, message).help(away)));
-        }
-        // The branch may exist: from a killed attempt, or with the work of a unit whose worktree is gone.
-        let there = cx.git_in(common).verify(&branch).map_err(git)?;
-        if there.is_none_or(|commit| unit.worktree_id.is_none() && commit != unit.base) {
-            return Err(git(e));
-        }
+    let Err(e) = made else {
+        return Ok(());
+    };
+    if let Some(goal) = cx.git_in(common).symbolic(&branch).map_err(git)? {
+        // Commits made there would go to the other branch.
+        let goal = goal.strip_prefix("refs/heads/").unwrap_or(&goal).to_owned();
+        let message = format!("{} is only another name for {goal} by now", unit.branch);
+        let away = format!("git symbolic-ref --delete {}", shell_word(&branch));
+        return Err(Box::new(Refusal::new(Code::Exists, message).help(away)));
     }
-    cx.git_in(common)
-        .args(["worktree", "add", "--quiet", "--"])
-        .arg(path)
-        .arg(&unit.branch)
-        .run()
-        .map_err(git)?;
-    found()
+    // The branch may exist: from a killed attempt, or with the work of a unit whose worktree is gone.
+    let there = cx.git_in(common).verify(&branch).map_err(git)?;
+    match there.is_none_or(|commit| unit.worktree_id.is_none() && commit != unit.base) {
+        true => Err(git(e)),
+        false => Ok(()),
+    }
 }
 
 /// T1 to T2, after the first process was killed. An obstacle at the path does not roll back what was begun.
@@ -309,21 +299,19 @@ fn other_in_place(cx: &Context, unit: &Unit) -> Box<Refusal> {
 }
 
 /// Undoes what [`ensure_worktree`] may have begun. Removes only what is unchanged since then.
-pub(crate) fn undo(cx: &Context, unit: &Unit) {
-    let Ok(common) = crate::units::service::common(cx) else {
-        return;
-    };
+pub(crate) fn undo(cx: &Context, unit: &Unit) -> Outcome<()> {
+    let common = crate::units::service::common(cx)?;
     let path = Path::new(&unit.worktree_path);
+    let lock = half_made::making_lock(cx, &unit.id)?;
+    let _ = half_made::sweep(cx, unit);
+    crate::git_locks::remove_after_kill(common);
     if path.join(".git").is_file() {
         let _ = cx
             .git_in(common)
             .args(["worktree", "remove", "--force", "--"])
             .arg(path)
             .run();
-    } else if path.is_dir() {
-        // Git created it and was stopped before it wrote the `.git` file: the folder is empty.
-        let _ = std::fs::remove_dir(path);
-    } else {
+    } else if path.symlink_metadata().is_err() {
         // Git may still list a worktree that is gone.
         let _ = crate::worktrees::cleanup::put_aside_gone(cx, unit);
     }
@@ -335,7 +323,9 @@ pub(crate) fn undo(cx: &Context, unit: &Unit) {
             .args(["update-ref", "--no-deref", "-d", &full, &unit.base])
             .run();
     }
+    drop(lock);
     leave_folder_of(cx, path);
+    Ok(())
 }
 
 /// Removes the folder that contained a worktree, if this was the last one in it.

@@ -26,6 +26,7 @@ use jit_os::shell::shell_word;
 use jit_store::{Outcome, View};
 
 use crate::api::units::AgentProgress;
+use crate::api::units::Beginning;
 use crate::api::units::CreateUnit;
 use crate::api::units::UnitDiff;
 use crate::api::units::UnitView;
@@ -273,6 +274,37 @@ pub(crate) fn own_unit(
     Ok(Some(answer))
 }
 
+/// Returns the branch that a new unit lands on, and the commit that it begins at.
+fn beginning(cx: &Context, base: Option<&str>, target: Option<&str>) -> Outcome<Beginning> {
+    let common = common(cx)?;
+    let target = match target {
+        Some(target) => target.to_owned(),
+        None => target_branch(cx)?,
+    };
+    let from = base.unwrap_or(&target);
+    let found = cx
+        .git_in(common)
+        .verify(&format!("{from}^{{commit}}"))
+        .map_err(git)?;
+    let Some(base) = found else {
+        let help = match base {
+            Some(_) => "git log --oneline --all",
+            None => "git commit --allow-empty -m 'begin'",
+        };
+        let message = format!("there is no commit {from} to start from");
+        return Err(Box::new(Refusal::new(Code::NotFound, message).help(help)));
+    };
+    Ok(Beginning { target, base })
+}
+
+/// Checks what does not depend on the name of a new unit, before anything is created for it.
+pub(crate) fn preview_beginning(cx: &Context, base: Option<&str>) -> Outcome<Answer> {
+    let found = beginning(cx, base, None)?;
+    let _ = crate::worktrees::provisioning::trusted_steps(cx)?;
+    let view = crate::write_path::view(cx)?;
+    crate::write_path::read_answer(cx, &view, Reply::Units(UnitReply::Beginning(found)))
+}
+
 pub(crate) fn plan(cx: &Context, asked: &CreateUnit, issue: Option<&Issue>) -> Outcome<NewUnit> {
     let invalid = |why: String| refuse(Code::Invalid, why);
     let id = unit_id(asked, issue)?;
@@ -291,23 +323,7 @@ pub(crate) fn plan(cx: &Context, asked: &CreateUnit, issue: Option<&Issue>) -> O
         None => units::fill(cx.config.worktree_branch(), words).map_err(invalid)?,
     };
     require_free(cx, &path, &branch, &asked.what)?;
-    let target = match &asked.target {
-        Some(target) => target.clone(),
-        None => target_branch(cx)?,
-    };
-    let from = asked.base.as_deref().unwrap_or(&target);
-    let base = cx
-        .git_in(common(cx)?)
-        .verify(&format!("{from}^{{commit}}"))
-        .map_err(git)?
-        .ok_or_else(|| {
-            let help = match &asked.base {
-                Some(_) => "git log --oneline --all",
-                None => "git commit --allow-empty -m 'begin'",
-            };
-            let message = format!("there is no commit {from} to start from");
-            Box::new(Refusal::new(Code::NotFound, message).help(help))
-        })?;
+    let Beginning { target, base } = beginning(cx, asked.base.as_deref(), asked.target.as_deref())?;
     Ok(NewUnit {
         id,
         issue: issue.and_then(|issue| issue.id.as_str().parse().ok()),

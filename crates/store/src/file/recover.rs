@@ -4,6 +4,7 @@
 //! - *Salvaging* (`jit recover`) is for damage that neither the log nor the journal can repair. It deletes nothing: all
 //!   files go to a backup, and a new segment begins that states the surviving state.
 
+use std::collections::BTreeMap;
 use std::io;
 
 use jit_core::log::event::{Event, IssueAction, SegmentReason, Stamped};
@@ -24,7 +25,7 @@ use crate::folded_state::{self, FoldedState};
 use crate::journal::{Ground, Journal, ViewMarks};
 use crate::log::{self, ReadRules, Segment};
 use crate::port::{LogProblem, LogReport, Outcome, Recovered};
-use crate::{refusals, views};
+use crate::{claim_records, refusals, views};
 
 /// The recovered log, before it replaces an unfinished next segment.
 const RECOVERED: &str = "events/recovered.jsonl";
@@ -239,7 +240,8 @@ impl FileStore {
             Err(refusal) if refusal.code == Code::Damaged => {}
             other => return other,
         }
-        let (memory, last, lost) = self.survivors(&now, slots.synced)?;
+        let mut records = BTreeMap::new();
+        let (memory, last, lost) = self.survivors(&now, slots.synced, &mut records)?;
         state::refuse_newer(&memory).map_err(refusals::from_stop)?;
         // Tokens up to there were granted, even if nothing else is known of them.
         let last = last.max(slots.synced);
@@ -248,6 +250,7 @@ impl FileStore {
         // At any crash in between, either the damaged log is still there to be salvaged again, or all of it is in the
         // backup and the new one only lacks its name.
         let attempt = || -> io::Result<()> {
+            claim_records::complete(&*self.disk, records, last)?;
             // Not in place: the file of an earlier recovery may be all that is left.
             self.write_durably(RECOVERED, &bytes)?;
             self.disk.rename(RECOVERED, log::NEXT)?;
@@ -304,8 +307,13 @@ impl FileStore {
     }
 
     /// The state of all readable lines, the highest sequence, and the number of lost lines. If the folded state is sound,
-    /// it is the better source: it includes lines that can no longer be read.
-    fn survivors(&self, now: &Now, synced: u64) -> Outcome<(MemoryTable, u64, u64)> {
+    /// it is the better source: it includes lines that can no longer be read. `records` gets the claim records of the lines.
+    fn survivors(
+        &self,
+        now: &Now,
+        synced: u64,
+        records: &mut BTreeMap<u64, Vec<u8>>,
+    ) -> Outcome<(MemoryTable, u64, u64)> {
         let mut memory = MemoryTable::default();
         let mut known = 0;
         if let Ok(Some(journal)) = folded_state::read_journal(&*self.disk)
@@ -342,6 +350,8 @@ impl FileStore {
                     Ok(line) if line.stamped.sequence > last => {
                         lost += line.stamped.sequence - last - 1;
                         last = line.stamped.sequence;
+                        records
+                            .extend(claim_views::claims_record(&line.stamped).map(|record| (last, record)));
                         if last > known {
                             waiting.push(line.stamped);
                         }

@@ -83,14 +83,21 @@ pub fn check(options: &Options) -> Outcome<Vec<String>> {
     }
     let parents = Parents::of(&cx.place);
     let is_joining = parents.is_joining();
-    let judge = || {
+    let judge = || -> Outcome<Vec<String>> {
         let mut warnings = locked::refuse_locked_paths(&cx, &rules, &staged)?;
         if !ours.is_empty() {
             warnings.extend(check_ours(&cx, &rules, &ours, parents)?);
         }
         Ok(warnings)
     };
-    judge().map_err(|mut refusal: Box<Refusal>| {
+    let judged = match judge() {
+        // A log that cannot be read must not block them either.
+        Err(refusal) if ours.is_empty() && refusal.code != Code::NotHolder => {
+            Ok(vec![refusal.message.clone()])
+        }
+        judged => judged,
+    };
+    judged.map_err(|mut refusal: Box<Refusal>| {
         // In a merge this command would drop one of the two sides.
         refusal
             .help
