@@ -271,6 +271,7 @@ mod tests {
             token: 1,
             parent: None,
             on_behalf_of: None,
+            session_id: None,
             note: None,
             existing: false,
             regranted: false,

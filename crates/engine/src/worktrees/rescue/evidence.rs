@@ -16,6 +16,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use jit_core::model::glob::Pattern;
+use jit_core::model::refusal::Code;
 use jit_git::{Git, GitError};
 use jit_os::file;
 use jit_store::Outcome;
@@ -24,6 +25,7 @@ use super::raw::{self, shown, text};
 use super::site::Site;
 use super::walk::{Walk, What};
 use crate::api::rescue::{Kind, Work};
+use crate::refusals::refuse;
 
 /// If more files than this differ only by their filters, all are kept without comparison.
 const MOST_FILTERED: usize = 200;
