@@ -128,6 +128,7 @@ impl Log {
             token: self.sequence + 1,
             parent: None,
             on_behalf_of: None,
+            session_id: None,
             note: None,
         }
     }
