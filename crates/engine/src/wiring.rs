@@ -23,7 +23,7 @@ pub struct Files;
 
 impl Followers for Files {
     fn log_created(&self, cx: &Context) -> Outcome<()> {
-        lock_file_format::make_folder(&cx.place.control_dir)?;
+        lock_file_format::make_folder(&cx.place.control_dir, false)?;
         sync::join_tree(cx).map(drop)
     }
 

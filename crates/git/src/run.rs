@@ -268,7 +268,8 @@ impl Git {
     }
 
     /// Starts the command for questions that it answers while it runs.
-    pub(crate) fn start(self) -> std::io::Result<Child> {
+    pub(crate) fn start(mut self) -> std::io::Result<Child> {
+        self.judge().map_err(std::io::Error::other)?;
         self.runner.start(&self)
     }
 
@@ -352,7 +353,7 @@ impl Git {
         Ok((output.status.code(), output.stdout, tail))
     }
 
-    fn output(&mut self) -> Result<Output, GitError> {
+    fn judge(&mut self) -> Result<(), GitError> {
         let index = self.env.iter().rev().find(|(name, _)| name == "GIT_INDEX_FILE");
         self.judged = judge::judge(Asked {
             dir: &self.dir,
@@ -360,6 +361,11 @@ impl Git {
             index: index.map(|(_, value)| value.as_os_str()),
             skips_filters: self.skips_filters,
         })?;
+        Ok(())
+    }
+
+    fn output(&mut self) -> Result<Output, GitError> {
+        self.judge()?;
         let mut output = self.once()?;
         for _ in 0..MAKING_TRIES {
             if output.status.code() != Some(128) || !met_another_at_worktrees(&output.stderr) {

@@ -228,12 +228,26 @@ fn show(keep: bool, call: &Invocation) -> Outcome<Output> {
     Ok(call.show(&summary, |style| text(&summary, style)).exit(code))
 }
 
+/// Refuses an agent: the demo defines a gate, and no agent may approve the command of one.
+fn require_person(stage: &Stage) -> Outcome<()> {
+    let (_, whoami) = stage.jit_as("human:you", &stage.repo(), &["whoami", "--json"])?;
+    let Some(agent) = whoami["detected_agent"].as_str() else {
+        return Ok(());
+    };
+    let message =
+        format!("the demo defines a gate, which an agent may not approve, and {agent} started this");
+    Err(Box::new(
+        Refusal::new(Code::NotAllowed, message).help("jit demo, in a terminal of your own"),
+    ))
+}
+
 fn tell(stage: &Stage, teller: &Teller, summary: &mut Summary) -> Result<(), Stopped> {
     teller.tell(
         "git",
         &format!("a scratch repository in {}", stage.root().display()),
     )?;
     stage.jit_ok(&["init"])?;
+    require_person(stage)?;
     let define = [
         "gate",
         "define",

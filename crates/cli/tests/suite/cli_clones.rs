@@ -155,7 +155,7 @@ fn l1_worktreeinclude_is_a_file_and_brings_nothing_of_git_or_jit() {
     symlink("/dev/zero", repo.join(".worktreeinclude")).expect("a link");
     refused(
         &world.jit(["worktree", "create", "u1"]).exits(6),
-        ".worktreeinclude: not a file",
+        ".worktreeinclude: it is not a regular file",
     );
     fs::remove_file(repo.join(".worktreeinclude")).expect("removed");
     fs::write(repo.join(".worktreeinclude"), "*\n").expect("a file");

@@ -39,7 +39,7 @@ fn heavy_i5_demo_tells_the_story_and_every_check_holds() {
         .env("TMPDIR", &folder)
         .env("GIT_DIR", "/nowhere")
         .env("JIT_DIR", "/nowhere")
-        .env("JIT_AGENT_ID", "agent:someone")
+        .env("JIT_AGENT_ID", "human:someone")
         .env("JIT_REQUEST_ID", "always-the-same")
         .args(["demo", "--json"]);
     let ran = world.run(command).ok();

@@ -787,8 +787,16 @@ fn d7_a_replica_that_is_behind_is_written_anew_and_that_is_said() {
     assert_eq!(report["mended"], json!(["WI-001"]));
     let report = world.jit(["validate", "--json"]).ok().json();
     assert_eq!(report["mended"], json!([]));
-    fs::remove_dir_all(replica.join("texts")).expect("remove");
-    fs::remove_file(replica.join("description.md")).expect("remove");
+    let remove_text = || {
+        fs::remove_dir_all(replica.join("texts")).expect("remove");
+        fs::remove_file(replica.join("description.md")).expect("remove");
+    };
+    // A description that a tree still has is taken from there.
+    remove_text();
+    let _ = world.jit(["validate", "--json"]).ok();
+    assert!(replica.join("description.md").is_file());
+    remove_text();
+    fs::remove_file(world.repo().join(".jit/issues/WI-001/description.md")).expect("remove");
     let problems = world.jit(["validate", "--json"]).exits(6).json()["problems"].clone();
     assert!(
         problems
@@ -1387,6 +1395,14 @@ fn c7_a_git_that_does_not_find_jit_keeps_both_sides_with_markers() {
     }
     let from = a.path.to_string_lossy();
     world.git(&b.path, ["fetch", "-q", &from, "HEAD"]);
+    // The folder in which `jit init` found the program has none any more.
+    let name = "merge.jit-issue.driver";
+    let driver = world.git(&b.path, ["config", name]);
+    let (_, rest) = driver
+        .trim()
+        .split_once("; ")
+        .expect("a folder, then the command");
+    world.git(&b.path, ["config", name, &format!("PATH=$PATH:/nowhere; {rest}")]);
     let mut command = world.command("git", &b.path);
     command.args(["merge", "--no-edit", "FETCH_HEAD"]);
     let ran = world.run(command).exits(1);

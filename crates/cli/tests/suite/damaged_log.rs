@@ -72,7 +72,7 @@ fn c1_a_damaged_log_stops_no_commit_that_touches_nothing_of_ours() {
 #[test]
 fn d1_salvage_keeps_the_history_of_claims() {
     let world = damaged(3);
-    let whole = vec![
+    let whole = [
         "acquire \"WORK-1\"".to_owned(),
         "acquire \"WORK-2\"".to_owned(),
         "release \"WORK-1\"".to_owned(),

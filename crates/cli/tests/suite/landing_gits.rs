@@ -137,7 +137,6 @@ fn story(with: &With) {
         "the radar says the same"
     );
     // A person settles it.
-    with.write(&c, "file", "one\nfrom both\nthree\n");
     let _ = with.run(
         with.world.command(with.world.root().join("this-git/git"), &c),
         &["merge", "-q", "main"],

@@ -240,7 +240,7 @@ fn l2_units_can_be_made_in_a_repository_that_is_allowed() {
         ("sudo", "SUDO_UID", "65534".as_ref()),
     ] {
         let words = ["worktree", "create", unit, "--json"];
-        let mut command = world.jit_by_way_of(&["env"], "human:root", &words);
+        let mut command = world.jit_by_way_of(&["env"], "human:root", words);
         command.env(name, value);
         assert_eq!(world.run(command).ok().json()["state"], "READY", "{name}");
     }

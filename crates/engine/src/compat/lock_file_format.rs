@@ -107,10 +107,18 @@ pub fn folder(control_dir: &Path) -> PathBuf {
     control_dir.join("activities")
 }
 
-/// Creates the folder, so that programs without jit can create their lock files from the beginning.
-pub fn make_folder(control_dir: &Path) -> Outcome<()> {
+/// Creates the folder, so that programs without jit can create their lock files from the beginning. In a new log nothing
+/// is to be taken in, so the first claim need not look.
+pub fn make_folder(control_dir: &Path, log_is_new: bool) -> Outcome<()> {
     let folder = folder(control_dir);
-    file::make_dir_like_parent(&folder).map_err(|e| io_refusal("create", &folder, &e))
+    file::make_dir_like_parent(&folder).map_err(|e| io_refusal("create", &folder, &e))?;
+    if log_is_new
+        && set_mark(control_dir, Mark::All).is_ok()
+        && !list(control_dir).is_ok_and(|all| all.is_empty())
+    {
+        remove_mark(control_dir);
+    }
+    Ok(())
 }
 
 pub fn path(control_dir: &Path, activity: &IssueId) -> PathBuf {
@@ -512,7 +520,7 @@ mod tests {
     fn b14_an_unreadable_file_is_held_for_thirty_seconds_after_its_last_write() {
         let folder = tempfile::tempdir().expect("a folder");
         let id: IssueId = "WI-001-A1".parse().expect("an id");
-        make_folder(folder.path()).expect("the folder");
+        make_folder(folder.path(), false).expect("the folder");
         let path = path(folder.path(), &id);
         let written = wall("2026-01-24T10:00:00Z");
         for content in ["", "{\"holder\":"] {
@@ -547,7 +555,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let control = folder.path();
         assert!(is_quiet(control).expect("read"), "no folder");
-        make_folder(control).expect("the folder");
+        make_folder(control, false).expect("the folder");
         assert!(!is_quiet(control).expect("read"), "not checked yet");
         set_mark(control, Mark::Own).expect("a mark");
         assert!(

@@ -208,7 +208,7 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
             place.control_dir.join("events").display()
         ));
     }
-    lock_file_format::make_folder(&place.control_dir)?;
+    lock_file_format::make_folder(&place.control_dir, done.log_is_new)?;
     if let Some(common) = &place.common_dir {
         done.warnings.extend(too_old(common));
         // Git refuses to change its configuration while another process does: one at a time.

@@ -147,6 +147,9 @@ pub(crate) fn refused_report(unit: &Unit, verdict: Verdict, refusal: &Refusal) -
     }
 }
 
+/// The commit that rules were read at, git's listing of the files they are in, and the rules.
+pub(crate) type KnownRules = (String, Vec<u8>, Rc<Rules>);
+
 /// One run of merges, for one target.
 pub(crate) struct Run<'a> {
     pub(crate) cx: &'a Context,
@@ -162,8 +165,8 @@ pub(crate) struct Run<'a> {
     pub(crate) alone: bool,
     pub(crate) reports: Vec<UnitReport>,
     pub(crate) warnings: Vec<String>,
-    /// The rules that were read last, with their commit, and git's listing of the files they are in.
-    pub(crate) known: RefCell<Option<(String, Vec<u8>, Rc<Rules>)>>,
+    /// The rules that were read last.
+    pub(crate) known: RefCell<Option<KnownRules>>,
     pub(crate) predictions: RefCell<Predictions>,
     pub(crate) scan: Scan,
     /// The issues that each issue waits for, as they were when this run first asked.
