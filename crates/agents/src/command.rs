@@ -297,7 +297,7 @@ mod tests {
         );
         let all = r#"{"kind":"usage","tokens":{"input":5,"output":7},"cost_usd":0.5,"turns":2}"#;
         assert_eq!(usage(all), (12, Some(Usd(500_000)), 2));
-        // What is not said again is as it was.
+        // A value that is not given again stays as it was.
         assert_eq!(
             usage(r#"{"kind":"usage","cost_usd":0.75}"#),
             (12, Some(Usd(750_000)), 2)

@@ -131,7 +131,7 @@ pub(super) fn show(
         None => ControlFlow::Continue(()),
     });
     if let (true, Err(refusal)) = (page.is_begun, &done) {
-        // What was printed becomes whole JSON, and the failure is printed after it.
+        // The printed part is completed to whole JSON, and the failure is printed after it.
         page.text.push_str(tail);
         let _ = render::print(&page.text);
         return Err(refusal.clone());

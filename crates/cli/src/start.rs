@@ -58,20 +58,20 @@ pub struct Flags {
 }
 
 /// The issue to start.
-struct Named {
+struct StartedIssue {
     id: String,
     /// It was created for this command.
     is_new: bool,
 }
 
 /// Returns the id of the issue. A title that is no id creates the issue first.
-fn issue(flags: &Flags, call: &Invocation) -> Outcome<Named> {
+fn issue(flags: &Flags, call: &Invocation) -> Outcome<StartedIssue> {
     if let Ok(issue) = flags.what.parse::<IssuePrefix>() {
         match call.send(IssueRequest::Show { issue }) {
             Ok(answer) => {
                 if let Reply::Issues(IssueReply::Issue(view)) = answer.reply {
                     let id = view.issue.id.to_string();
-                    return Ok(Named { id, is_new: false });
+                    return Ok(StartedIssue { id, is_new: false });
                 }
             }
             Err(refusal) if refusal.details == Details::UnknownIssue => {}
@@ -107,7 +107,7 @@ fn issue(flags: &Flags, call: &Invocation) -> Outcome<Named> {
         })),
     )?;
     match answer.reply {
-        Reply::Issues(IssueReply::Issue(view)) => Ok(Named {
+        Reply::Issues(IssueReply::Issue(view)) => Ok(StartedIssue {
             id: view.issue.id.to_string(),
             is_new: true,
         }),
@@ -116,7 +116,7 @@ fn issue(flags: &Flags, call: &Invocation) -> Outcome<Named> {
 }
 
 /// Creates the unit. If that is refused, an issue that was created for it goes again.
-fn unit(named: Named, flags: &mut Flags, call: &Invocation) -> Outcome<Answer> {
+fn unit(named: StartedIssue, flags: &mut Flags, call: &Invocation) -> Outcome<Answer> {
     let created = call.send(UnitRequest::Create(Box::new(CreateUnit {
         what: named.id.clone(),
         base: flags.base.take(),

@@ -13,7 +13,7 @@
 //! - Settings of the system, of the user and of the command line stay in force.
 //! - An override names exactly the settings that were found, through GIT_CONFIG_COUNT: `-c` cannot name a subsection
 //!   with an equals sign in it.
-//! - What git itself does with a program that cannot be started decides whether it was needed. No process is started to
+//! - Git itself decides whether a program was needed, by failing to start it. No process is started to
 //!   find that out.
 //! - A command other than fetch and push may still fetch, in a partial clone. It may use no protocol then if what
 //!   reaches a server is not approved.
@@ -34,7 +34,7 @@ const NOT_APPROVED: &str = "/dev/null/not-approved";
 /// The only protocol that git may use where nothing may reach a server: there is none of that name.
 const NO_PROTOCOL: &str = "not-approved";
 
-/// Who decides which programs may run. Without one, none that a repository names.
+/// Decides which programs may run. Without one, none that a repository names.
 #[derive(Debug, Clone, Copy)]
 pub struct Approver {
     /// Whether the user approved this setting of this repository: its name and its exact value.
@@ -81,7 +81,7 @@ pub(crate) fn withheld_filters(dir: &Path) -> Result<Vec<LocalProgram>, Refused>
     Ok(programs)
 }
 
-/// What a command does.
+/// The purpose of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     Settings,
@@ -167,7 +167,7 @@ fn verb_at(args: &[OsString]) -> Option<usize> {
 
 /// A command that git is to run.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct AskedCommand<'a> {
     pub(crate) dir: &'a Path,
     pub(crate) args: &'a [OsString],
     /// The index, if it is not the repository's own.
@@ -195,7 +195,7 @@ pub(crate) enum Refused {
 }
 
 /// Judges a command by the settings of the repository that it would use.
-pub(crate) fn judge(asked: Asked<'_>) -> Result<Judged, Refused> {
+pub(crate) fn judge(asked: AskedCommand<'_>) -> Result<Judged, Refused> {
     let verb = verb_at(asked.args).and_then(|at| asked.args.get(at)?.to_str());
     let verb = verb.unwrap_or_default();
     let purpose = purpose(verb);

@@ -24,7 +24,7 @@ const DEEPEST_INCLUDE: usize = 10;
 /// How deep submodules may be nested.
 const DEEPEST_SUBMODULE: usize = 8;
 
-/// What a program is for, or where a setting leads.
+/// The purpose of a program, or the kind of place that a setting leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
     /// Converts files between the worktree and git: `filter.<name>.*`.
@@ -64,7 +64,7 @@ impl LocalProgram {
     }
 }
 
-/// What the settings of a repository would start.
+/// The programs that the settings of a repository would start.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) programs: Vec<LocalProgram>,
@@ -318,7 +318,7 @@ enum Class {
     Never,
 }
 
-/// What a setting can start. The order of the arms is that of git's documentation of its settings.
+/// The kind of program that a setting can start. The order of the arms is that of git's documentation of its settings.
 fn class(setting: &Setting, value: &[u8], owner: &Owner) -> Class {
     let below = setting.subsection.as_deref();
     let (section, name) = (setting.section.as_slice(), setting.name.as_slice());

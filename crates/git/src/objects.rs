@@ -13,7 +13,7 @@ use std::process::{Child, ChildStdin, ChildStdout};
 
 use crate::run::Git;
 
-/// What git knows about one object.
+/// Type and size of one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
     pub id: String,

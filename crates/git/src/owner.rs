@@ -69,7 +69,7 @@ pub(crate) fn check(
     };
     let named = work_tree.unwrap_or(git_dir);
     let values = safe_directories();
-    // Whoever allowed a repository allowed its linked worktrees, as far as they are this user's own.
+    // A repository that is allowed allows its linked worktrees, as far as they are this user's own.
     let is_linked = part == common_dir && git_dir != common_dir;
     let around = around(common_dir);
     let main = [Some(common_dir), around].into_iter().flatten();

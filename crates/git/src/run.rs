@@ -20,7 +20,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-use crate::judge::{self, Asked, Judged, Refused};
+use crate::judge::{self, AskedCommand, Judged, Refused};
 use crate::local_settings::LocalProgram;
 use crate::program;
 pub use crate::program::is_users_own;
@@ -355,7 +355,7 @@ impl Git {
 
     fn judge(&mut self) -> Result<(), GitError> {
         let index = self.env.iter().rev().find(|(name, _)| name == "GIT_INDEX_FILE");
-        self.judged = judge::judge(Asked {
+        self.judged = judge::judge(AskedCommand {
             dir: &self.dir,
             args: &self.args,
             index: index.map(|(_, value)| value.as_os_str()),

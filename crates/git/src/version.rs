@@ -11,13 +11,13 @@ pub const OLDEST: (u32, u32) = (2, 39);
 
 /// The version that `git --version` prints.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Version {
+pub struct GitVersion {
     /// The whole line, such as `git version 2.39.5`.
     pub text: String,
     numbers: Option<(u32, u32)>,
 }
 
-impl Version {
+impl GitVersion {
     /// Reads the line that `git --version` prints.
     pub fn parse(text: &str) -> Self {
         let mut numbers = text
@@ -62,7 +62,7 @@ mod tests {
             ("git version", false),
             ("", false),
         ] {
-            assert_eq!(Version::parse(text).is_supported(), supported, "{text}");
+            assert_eq!(GitVersion::parse(text).is_supported(), supported, "{text}");
         }
     }
 }

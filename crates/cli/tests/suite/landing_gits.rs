@@ -22,7 +22,7 @@ fn gits() -> Vec<(String, PathBuf)> {
             continue;
         };
         let version = String::from_utf8_lossy(&said.stdout).trim().to_owned();
-        let supported = jit_git::version::Version::parse(&version).is_supported();
+        let supported = jit_git::version::GitVersion::parse(&version).is_supported();
         if supported && !found.iter().any(|(known, _)| *known == version) {
             found.push((version, git));
         }

@@ -42,7 +42,7 @@ pub struct SettingView {
     pub class: SettingClass,
 }
 
-/// What a value of a setting can do to a user when it comes with a repository.
+/// The power of a setting's value that comes with a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SettingClass {

@@ -38,7 +38,7 @@ const END: u64 = 256 << 10;
 /// Lines that were in the changelog and are neither jit's nor JSON objects.
 pub(crate) const DAMAGED: &str = "changelog.damaged";
 
-/// What a line of the file is.
+/// The origin of a line of the file.
 enum Line<'a> {
     Own(u64),
     Theirs(TheirLine<'a>),

@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(class("nonsense"), Trusted);
     }
 
-    /// What a value may hold says how dangerous it can be at least.
+    /// The type of a value tells how dangerous it can be at least.
     #[test]
     fn l1_kinds_that_start_programs_are_trusted_and_kinds_that_name_places_confined() {
         for key in KEYS {

@@ -4,7 +4,7 @@
 //!
 //! - An agent can set any variable. A variable, or a user's file that `HOME` or `XDG_CONFIG_HOME` names, loosens
 //!   nothing for it. The user's settings that count are in the home folder of the account.
-//! - What is stricter counts, wherever it comes from.
+//! - The stricter value counts, wherever it comes from.
 //!
 //! Limitations: the home folder is read from `/etc/passwd` ([`jit_os::account`]). For an account that is not listed
 //! there, nothing of the user's file loosens anything for agents.

@@ -100,7 +100,7 @@ pub(crate) fn asking_agent(cx: &Context) -> Option<AgentId> {
 }
 
 /// Whether an agent asks, for commands that must stay cheap however many units there are: it does not look for a shim.
-/// What a shim starts has variables that tell it.
+/// A process that a shim starts has variables that name its unit.
 pub(crate) fn is_asked_by_agent(cx: &Context) -> bool {
     asking_outside(&cx.place.control_dir, &cx.whoami, &cx.actor.agent_id).is_some()
 }
@@ -140,7 +140,7 @@ pub(crate) fn may_land(cx: &Context, view: &View, unit: &Unit) -> Outcome<bool> 
     if unit.created_by == agent || unit.worker.as_ref() == Some(&agent) || below_its_shim() {
         return Ok(true);
     }
-    // Somebody handed it over, or works on it for the agent.
+    // The unit was handed over, or another caller works on it for the agent.
     Ok(lease_on(view, unit)?.is_some_and(|lease| {
         let holds = lease.agent_id == agent && lease.worktree_id == unit.worktree_id;
         holds || lease.on_behalf_of.as_ref() == Some(&agent)

@@ -10,7 +10,7 @@ use std::path::Path;
 use jit_core::issue_files::format::{COMMENTS, ISSUE, LABELS};
 use jit_core::log::state;
 use jit_core::model::unit::Phase;
-use jit_git::version::{self, Version};
+use jit_git::version::{self, GitVersion};
 use jit_git::{Git, Place};
 use jit_os::clock;
 use jit_os::shell::shell_word;
@@ -133,7 +133,7 @@ pub fn examine(options: &Options) -> Vec<Check> {
 
 fn git_version(found: &mut Findings) {
     let help = format!("install git {} or newer and put it on PATH", version::oldest());
-    match Version::installed(".") {
+    match GitVersion::installed(".") {
         None => found.fail("git", "git cannot be started", &help),
         Some(git) if git.is_supported() => found.ok("git", git.text),
         Some(git) => found.fail(

@@ -19,7 +19,7 @@ use jit_core::model::actor::Actor;
 use jit_core::model::issue::text_digest;
 use jit_core::model::refusal::{Code, Refusal};
 use jit_git::branches::{Because, default_branch};
-use jit_git::version::{self, Version};
+use jit_git::version::{self, GitVersion};
 use jit_git::{Git, Place};
 use jit_os::clock::SystemClock;
 use jit_os::shell::shell_word;
@@ -224,7 +224,7 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
 
 /// A warning if the installed git is too old to land units.
 fn too_old(common: &Path) -> Option<String> {
-    let git = Version::installed(common)?;
+    let git = GitVersion::installed(common)?;
     (!git.is_supported()).then(|| {
         format!(
             "{} is too old: units cannot be landed with it; install git {} or newer",

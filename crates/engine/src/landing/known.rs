@@ -1,4 +1,4 @@
-//! What one run has learned about its repository, so that git is not asked again for each unit.
+//! Facts that one run has learned about its repository, so that git is not asked again for each unit.
 //!
 //! What must hold: only facts that cannot change are remembered: the parents of a commit, the content of an object, and
 //! who commits. Refs are read again each time, by a git process that stays.

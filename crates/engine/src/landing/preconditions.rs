@@ -349,7 +349,7 @@ impl Run<'_> {
 
     /// The changes of the unit are known to have no conflict markers.
     fn has_no_markers(&self, unit: &Unit) -> Outcome<bool> {
-        // What is known holds for the target of this run, and for paths that did not conflict.
+        // The cached facts hold for the target of this run, and for paths that did not conflict.
         if unit.target != self.target || !unit.merge_conflicts.is_empty() {
             return Ok(false);
         }

@@ -15,7 +15,7 @@ use crate::units::worktree_state::MARKED;
 /// The mode of a submodule in a tree.
 const GITLINK: &str = "160000";
 
-/// What the changes of some tips have.
+/// Properties of the changes of some tips.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     seen: HashSet<String>,

@@ -1,4 +1,4 @@
-//! What an id in the form of the lock-file protocol says about its issue: `WI-001-A1` is an activity of `WI-001`, and
+//! Type and parent that an id in the form of the lock-file protocol implies: `WI-001-A1` is an activity of `WI-001`, and
 //! `WI-001-A1-T2` is a task of `WI-001-A1`.
 //!
 //! What must hold: a type or a parent that was given always counts. An id implies a parent only if that exists and may

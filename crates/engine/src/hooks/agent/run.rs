@@ -77,7 +77,7 @@ fn within_deadline(
                 *known = mode;
             }
         };
-        // Nobody listens after the deadline.
+        // After the deadline the receiver is gone.
         let _ = send.send(work(&tell));
     });
     let answer = started.ok().and_then(|_| receive.recv_timeout(deadline).ok());

@@ -88,7 +88,7 @@ pub fn note(options: &Options, args: &[OsString], input: &[u8]) -> Outcome<()> {
     append(&cx.place.control_dir, &lines)
 }
 
-/// What each commit changes, as one hash. A merge has none.
+/// One hash of the changes of each commit. A merge has none.
 fn patch_ids(git: &dyn Fn() -> Git, names: String) -> Outcome<HashMap<String, String>> {
     let patches = git()
         .args(["diff-tree", "--stdin", "-p", "--no-ext-diff", "--no-textconv"])

@@ -511,7 +511,7 @@ impl Look<'_> {
     }
 }
 
-/// What git says about the files of a worktree.
+/// The answer of git about the files of a worktree.
 fn status_of(site: &Site) -> Result<Vec<u8>, GitError> {
     site.git()
         .args(["status", "--porcelain=v1", "-z", "--no-renames"])
