@@ -7,8 +7,8 @@
 //! - Git and jit count wherever they stand: after `&&`, `|`, `env`, `xargs`, in brackets, after `cd`, in `sh -c`, in
 //!   `eval`, in the here-document of a shell.
 //! - A part of a git command that is not literal is judged by its worst case.
-//! - The work has fixed bounds: [`shell::LONGEST`] bytes, [`shell::MOST_WORDS`] words, [`DEEPEST`] command lines within
-//!   each other, [`MOST_FILES`] written files. A command line beyond them is an objection of [`Rules::most`].
+//! - The work has fixed bounds: [`shell::LONGEST`] bytes, [`shell::MOST_WORDS`] words, `DEEPEST` command lines within
+//!   each other, `MOST_FILES` written files. A command line beyond them is an objection of [`Rules::most`].
 //! - A redirection whose target is not literal, and a git command that changes files it does not name, count as a write
 //!   of the whole worktree: [`Seen::whole_tree`].
 //!
@@ -21,7 +21,7 @@
 //!
 //! Limitations: see [`super`]. Variables are not expanded. Places outside every checkout of this repository (`/tmp`,
 //! other projects) are not guarded. Words of `echo` and `printf` are text, even if a pipe passes them to a shell whose
-//! name is not in [`SHELLS`].
+//! name is not in `SHELLS`.
 
 mod branches;
 mod git;

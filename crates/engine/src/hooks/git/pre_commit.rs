@@ -12,9 +12,9 @@
 //! Any other change needs the committer's lease on the issue. `worktree.enforce_leases` decides about a commit
 //! without it: strict and strict-explicit refuse, warn warns, off passes. `worktree.mode = "off"` disables the check.
 //! A commit is judged by the settings that are committed on its target, never by those that it brings
-//! ([`settings_that_judge`]).
+//! (`settings_that_judge`).
 //!
-//! An issue whose id differs from another one's only in case ([`case_twins`]) is refused, unless a merge brought it.
+//! An issue whose id differs from another one's only in case (`case_twins`) is refused, unless a merge brought it.
 //!
 //! Cost: one call of git for the list. If files of jit changed, a few more for the settings, one for all contents and
 //! one read of the state; one for the names of issues if files are new. No process is started per file.
