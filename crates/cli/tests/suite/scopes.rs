@@ -19,7 +19,12 @@ fn g15_what_is_written_outside_is_named_sent_back_once_and_then_waits_for_a_pers
     for part in ["a.txt, docs/**", "\"src/other.txt\""] {
         assert!(message.contains(part), "{message}");
     }
-    assert_eq!(unit["writes"], serde_json::json!(["a.txt", "docs/**"]), "{unit}");
+    let artifacts = "orchestration/flow/a/phase-0/command-a/";
+    assert_eq!(
+        unit["writes"],
+        serde_json::json!(["a.txt", "docs/**", artifacts]),
+        "{unit}"
+    );
     assert_eq!(yard.starts().len(), 2, "tried once more: {:?}", yard.starts());
     let told = fs::read_to_string(yard.world.home().join("told")).expect("what it was told");
     assert!(

@@ -55,7 +55,11 @@ impl Sources {
             RESTRAINTS.iter().any(|(one, _)| key.as_deref() == Some(*one))
         };
         let of_variable = |name: &std::ffi::OsString| name.to_str().is_some_and(restrains);
-        self.user != self.account || self.env.iter().any(|(name, _)| of_variable(name))
+        // Two files that are both missing say the same.
+        let is_there = |file: &std::path::PathBuf| !matches!(file.symlink_metadata(), Err(e) if e.kind() == std::io::ErrorKind::NotFound);
+        let mut files = self.user.iter().chain(&self.account);
+        let is_other_file = self.user != self.account && files.any(is_there);
+        is_other_file || self.env.iter().any(|(name, _)| of_variable(name))
     }
 
     /// The sources as they count for this caller: `None` for a person.
