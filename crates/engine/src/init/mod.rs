@@ -237,6 +237,7 @@ fn too_old(common: &Path) -> Option<String> {
 /// All names that jit itself creates in the control plane, as ARCHITECTURE.md lists them.
 const OURS: &[&str] = &[
     "activities",
+    "answers",
     LOCKS,
     SESSIONS,
     "bound",
