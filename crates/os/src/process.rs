@@ -374,6 +374,8 @@ fn name_of_uid(passwd: &[u8], uid: u32) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+
     use super::*;
 
     #[test]
@@ -459,11 +461,19 @@ mod tests {
         assert_eq!(get("EMPTY").as_deref(), Some(""));
         assert_eq!(get("C").as_deref(), Some("x=y\n"));
         assert_eq!((get("odd"), get("B"), get("")), (None, None, None));
-        let mut child = std::process::Command::new("sleep")
-            .arg("60")
+        let mut child = std::process::Command::new("cat")
             .env("JIT_TEST_MARK", "here")
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
             .spawn()
             .expect("spawn");
+        // The kernel shows no variables before the program runs, and it runs when it answers.
+        let (mut to, mut from) = (
+            child.stdin.take().expect("a pipe"),
+            child.stdout.take().expect("a pipe"),
+        );
+        to.write_all(b"x").expect("a question");
+        from.read_exact(&mut [0]).expect("an answer");
         let its = environment(child.id()).and_then(|found| found.get("JIT_TEST_MARK"));
         child.kill().expect("kill");
         child.wait().expect("wait");

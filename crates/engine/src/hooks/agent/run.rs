@@ -35,8 +35,8 @@ use crate::api::issues::{IssueReply, Issues};
 use crate::api::sessions::{BindTo, SessionReply, StartSession};
 use crate::context::{Context, Surroundings};
 use crate::heartbeats::{FileHeartbeats, Heartbeats as _};
-use crate::identity::Source;
 use crate::identity::process_binding as sessions;
+use crate::identity::{Source, detection};
 use crate::landing::notes;
 use crate::worktree_identity::identity::Need;
 
@@ -207,7 +207,13 @@ impl Hook {
 
     pub(super) fn surroundings(&self) -> Outcome<Surroundings> {
         let mut found = Surroundings::find(&self.options)?;
-        if matches!(found.whoami.source, Source::AgentFile(_) | Source::OsUser) {
+        let needs_name = match &found.whoami.source {
+            Source::AgentFile(_) | Source::OsUser => true,
+            // The program alone does not tell one session from another.
+            Source::AgentProgram { variable, .. } => *variable != detection::AGENT_ID,
+            _ => false,
+        };
+        if needs_name {
             found.whoami.agent_id = self.own_name();
             found.whoami.source = Source::Flag;
         }
