@@ -57,6 +57,24 @@ fn set(world: &World, key: &str, value: &str) {
 }
 
 #[test]
+fn l2_no_step_is_allowed_in_a_repository_of_another_user() {
+    let world = World::with_jit(JIT);
+    let repo = world.repo();
+    let step = || before(&world, &repo, "Bash", &json!({"command": "git stash"}));
+    assert!(denial(&step()).is_some());
+    let given = std::process::Command::new("chown")
+        .args(["-hR", "65534"])
+        .arg(&repo)
+        .output();
+    if !given.is_ok_and(|output| output.status.success()) {
+        // Only root can give a repository away.
+        return;
+    }
+    let said = denial(&step()).expect("a denial");
+    assert!(said.contains("safe.directory"), "{said}");
+}
+
+#[test]
 fn f9_an_edit_takes_the_lock_and_a_second_one_writes_nothing() {
     let world = World::with_jit(JIT);
     let repo = world.repo();

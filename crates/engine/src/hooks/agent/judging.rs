@@ -355,7 +355,7 @@ fn take(cx: &Context, files: Vec<OsString>) -> Outcome<()> {
 }
 
 /// Turns a refusal into an objection: holder, deadline, and the next step.
-fn objection(refusal: &Refusal) -> Objection {
+pub(super) fn objection(refusal: &Refusal) -> Objection {
     let mut what = refusal.message.clone();
     let mut instead = match refusal.help.first() {
         Some(help) => format!("Try: {help}"),

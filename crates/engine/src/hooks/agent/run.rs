@@ -25,7 +25,7 @@ use jit_core::model::lease::Lease;
 use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::session::SessionStatus;
 use jit_core::model::time::Wall;
-use jit_git::{GitEnv, Place};
+use jit_git::{DiscoverError, GitEnv, Place};
 use jit_os::clock;
 use jit_store::Outcome;
 
@@ -107,8 +107,12 @@ fn answered(
     tell: &dyn Fn(Mode),
 ) -> String {
     let start = start(program, event, call.as_ref().ok());
-    let Ok(place) = Place::discover(&start, &GitEnv::from_process()) else {
-        return String::new();
+    let mut verdict = Verdict::default();
+    let Some(place) = discover(&start, &mut verdict) else {
+        return match event {
+            Event::BeforeTool => answer::before_tool(program, &verdict),
+            _ => String::new(),
+        };
     };
     if !uses_jit(&place) {
         return String::new();
@@ -117,7 +121,6 @@ fn answered(
     let hook = Hook::new(options, program, session, start);
     match event {
         Event::BeforeTool => {
-            let mut verdict = Verdict::default();
             hook.before_tool(call, &mut verdict, tell);
             answer::before_tool(program, &verdict)
         }
@@ -136,11 +139,26 @@ fn answered(
     }
 }
 
+/// Finds the repository. The settings of another user's repository do not count, so no step is allowed there.
+fn discover(start: &Path, verdict: &mut Verdict) -> Option<Place> {
+    match Place::discover(start, &GitEnv::from_process()) {
+        Ok(place) => Some(place),
+        Err(error @ DiscoverError::Owner { .. }) => {
+            verdict.add(
+                Mode::Deny,
+                super::judging::objection(&crate::refusals::no_place(error)),
+            );
+            None
+        }
+        Err(_) => None,
+    }
+}
+
 /// Judges `call` before a tool runs, as [`run`] does, for callers that talk to the agent in the same process. `start`
 /// is the agent's working folder.
 pub fn judge(options: &Options, program: Program, start: &Path, call: Result<ToolCall, BadInput>) -> Verdict {
     let mut verdict = Verdict::default();
-    let Ok(place) = Place::discover(start, &GitEnv::from_process()) else {
+    let Some(place) = discover(start, &mut verdict) else {
         return verdict;
     };
     if uses_jit(&place) {
