@@ -39,7 +39,7 @@ const LARGEST: u64 = 64 << 20;
 const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// A request with the id that its caller gave it.
-pub(crate) struct NamedAnswer {
+pub(crate) struct NamedRequest {
     /// Where its answer is kept.
     path: PathBuf,
 }
@@ -79,7 +79,7 @@ fn is_kept(request: &Request) -> bool {
 }
 
 /// Returns the request with its id, if it has one and its answer is kept.
-pub(crate) fn named(options: &Options, request: &Request) -> Option<NamedAnswer> {
+pub(crate) fn named(options: &Options, request: &Request) -> Option<NamedRequest> {
     let id = options.request.as_ref().filter(|_| is_kept(request))?;
     let (found, _) = Surroundings::despite(options).ok()?;
     let mut hash = Sha256::new();
@@ -87,12 +87,12 @@ pub(crate) fn named(options: &Options, request: &Request) -> Option<NamedAnswer>
     hash.update(serde_json::to_vec(request).ok()?);
     let name: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     let folder = found.place.control_dir.join(FOLDER);
-    Some(NamedAnswer {
+    Some(NamedRequest {
         path: folder.join(format!("{name}.json")),
     })
 }
 
-impl NamedAnswer {
+impl NamedRequest {
     /// Returns the first answer, if there was one. A file that cannot be understood has none.
     pub(crate) fn first_answer(&self) -> Outcome<Option<Answer>> {
         let bytes = file::read_real(&self.path, LARGEST).map_err(|e| io_refusal("read", &self.path, &e))?;

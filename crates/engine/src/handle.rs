@@ -12,7 +12,7 @@
 use jit_core::model::refusal::{Code, Details};
 use jit_store::Outcome;
 
-use crate::answers::{self, NamedAnswer};
+use crate::answers::{self, NamedRequest};
 use crate::api::Options;
 use crate::api::{Answer, Reply, Request};
 use crate::context::{Context, Surroundings};
@@ -42,7 +42,7 @@ pub fn ask_and<T>(options: &Options, request: Request, show: impl Fn(&Reply) -> 
 
 /// Carries out a request unless it was answered before.
 fn once<T>(
-    named: &NamedAnswer,
+    named: &NamedRequest,
     options: &Options,
     request: Request,
     show: impl Fn(&Reply) -> T,

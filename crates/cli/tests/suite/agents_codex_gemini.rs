@@ -254,7 +254,7 @@ fn g4_gemini_does_a_task_held_back_by_its_hook_and_it_lands() {
     let model = yard.bench.model(vec![
         gemini_write("locked.txt"),
         gemini_write("hello.txt"),
-        // Nobody told it that it may run this.
+        // No rule allows Gemini to run this.
         gemini_shell("touch stray.txt"),
         gemini_shell("git add -A && git commit -q -m 'by the agent'"),
         ModelTurn::text("finished"),

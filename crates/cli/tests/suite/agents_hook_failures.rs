@@ -1,4 +1,4 @@
-//! What the real Claude Code does when a hook before a tool fails: offline, with a model that says what a script says (L5).
+//! The real Claude Code goes on when a hook before a tool fails (L5): offline, with a scripted model.
 //!
 //! jit relies on this: an agent goes on without the answer of its hook, so jit has to answer in time, whatever the input.
 

@@ -225,7 +225,7 @@ fn b14_expired_and_malformed_lock_files_are_reported_and_replaced() {
         let world = planned();
         fs::create_dir_all(world.repo().join(".git/jit/activities")).expect("folder");
         fs::write(lock_file(&world), content).expect("write");
-        // Nobody is writing it any more.
+        // Its writer has had its time.
         let before = SystemTime::now() - Duration::from_secs(31);
         let file = fs::File::options().write(true).open(lock_file(&world));
         file.and_then(|file| file.set_modified(before))

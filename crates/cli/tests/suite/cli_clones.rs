@@ -1,4 +1,4 @@
-//! What a repository brings along leads nowhere and starts nothing (L1), and where jit attaches without git (A3).
+//! Settings and files of a clone lead nowhere and start nothing (L1); the folder that jit uses without git (A3).
 
 use std::fs;
 use std::os::unix::fs::symlink;

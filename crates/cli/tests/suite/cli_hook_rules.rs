@@ -57,7 +57,7 @@ fn c2_a_first_file_of_an_issue_that_is_held_is_no_new_issue() {
     let _ = world.jit_as("agent:b", ["claim", "release", "WI-1"]).ok();
     let ran = first("deps.or-set.jsonl").exits(1);
     assert!(ran.stderr.contains("nobody holds WI-1"), "{}", ran.stderr);
-    // What jit writes passes.
+    // Files that jit wrote pass.
     let _ = world
         .jit_as("agent:a", ["issue", "create", "Two", "--id", "WI-2"])
         .ok();

@@ -633,7 +633,7 @@ fn c2_global_files_change_only_on_allowed_branches_with_the_main_history() {
         "{}",
         ran.stderr
     );
-    // What a commit brings does not judge it: the settings on the target do.
+    // The settings on the target judge a commit, not those that it brings.
     let allowed = "[global_operations]\nallowed_branches = [\"main\", \"feature\"]\n";
     let _ = commit(allowed).exits(1);
     world.git(&repo, ["checkout", "-q", "-f", "main"]);

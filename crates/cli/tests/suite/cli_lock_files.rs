@@ -167,7 +167,7 @@ fn b13_ids_imply_type_and_parent() {
         (&task["type"], &task["parent"]),
         (&json!("task"), &json!("WI-001-A1"))
     );
-    // What is given counts.
+    // Explicit values count.
     let given = [
         "issue",
         "create",

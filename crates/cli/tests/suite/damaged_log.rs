@@ -61,7 +61,7 @@ fn c1_a_damaged_log_stops_no_commit_that_touches_nothing_of_ours() {
     world.git(&repo, ["add", "plain.txt"]);
     let ran = hooks(&["pre-commit"]).ok();
     assert!(ran.stderr.contains("damaged"), "it is told: {}", ran.stderr);
-    // What is ours cannot be judged.
+    // A commit with jit's own files cannot be judged.
     let issue = repo.join(".jit/issues/WORK-2/issue.json");
     let text = fs::read_to_string(&issue).expect("an issue");
     fs::write(&issue, text.replace("\"Work\"", "\"Mine\"")).expect("an issue");
