@@ -1,36 +1,21 @@
 //! Reads git's small files in few system calls, and normalizes paths.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-/// Reads a whole file, a small one with one system call: a short read of a regular file has reached its end.
+/// Reads a whole file, a small one with one system call.
 pub fn read(path: &Path) -> rustix::io::Result<Vec<u8>> {
     read_with(path, OFlags::empty())
 }
 
 fn read_with(path: &Path, more: OFlags) -> rustix::io::Result<Vec<u8>> {
     let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | more, Mode::empty())?;
-    let mut file = File::from(fd);
-    let mut bytes = vec![0; 4096];
-    let mut filled = 0;
-    loop {
-        match file.read(bytes.get_mut(filled..).unwrap_or_default()) {
-            Ok(count) => {
-                filled += count;
-                if filled < bytes.len() {
-                    bytes.truncate(filled);
-                    return Ok(bytes);
-                }
-                bytes.resize(bytes.len() * 4, 0);
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
-        }
-    }
+    jit_os::file::read_open(&File::from(fd), 4095, u64::MAX - 1)
+        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
 /// The content of a HEAD file. Very old repositories have a symbolic link instead of `ref: …`.

@@ -61,9 +61,8 @@ pub(crate) fn check(
     git_dir: &Path,
     common_dir: &Path,
 ) -> Result<(), Foreign> {
-    let mut all = [git_file, work_tree, Some(git_dir), Some(common_dir)]
-        .into_iter()
-        .flatten();
+    let shared = Some(common_dir).filter(|common| *common != git_dir);
+    let mut all = [git_file, work_tree, Some(git_dir), shared].into_iter().flatten();
     let Some(part) = all.find(|path| !owners.own(path)) else {
         return Ok(());
     };

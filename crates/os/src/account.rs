@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// The home folder of this process's user by `/etc/passwd`, whatever `HOME` says; `None` if it is not listed there.
 pub fn home() -> Option<PathBuf> {
-    let passwd = std::fs::read("/etc/passwd").ok()?;
+    let passwd = crate::file::read_systems("/etc/passwd").ok()?;
     home_of_uid(&passwd, rustix::process::getuid().as_raw())
 }
 

@@ -166,28 +166,48 @@ pub fn sync_all(folder: &Path, paths: &[std::path::PathBuf]) -> io::Result<()> {
 /// Reads a file of at most `most` bytes; `None` if it does not exist. Follows no symbolic link, waits for no pipe and reads
 /// no device.
 pub fn read_real(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    match open_and_look(path, OpenOptions::new().read(true)) {
+        Ok((file, meta)) => read_open(&file, meta.len(), most).map(Some),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Reads an open file to its end, and fails if it has more than `most` bytes. If it has no more than `expected`, that is one
+/// system call: a short read has reached the end.
+pub fn read_open(mut file: &File, expected: u64, most: u64) -> io::Result<Vec<u8>> {
     use std::io::Read as _;
-    let file = match open_real(path, OpenOptions::new().read(true)) {
-        Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(e),
-    };
-    let meta = file.metadata()?;
+    let room = |expected: u64| usize::try_from(expected.min(most).saturating_add(1)).unwrap_or(usize::MAX);
     let larger = || {
-        io::Error::new(
-            io::ErrorKind::FileTooLarge,
-            format!("larger than {} MiB", most >> 20),
-        )
+        let why = format!("larger than {} MiB", most >> 20);
+        io::Error::new(io::ErrorKind::FileTooLarge, why)
     };
-    if meta.len() > most {
+    if expected > most {
         return Err(larger());
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0));
-    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
-        return Err(larger());
+    let mut bytes = vec![0; room(expected)];
+    let mut filled = 0;
+    loop {
+        match file.read(bytes.get_mut(filled..).unwrap_or_default()) {
+            Ok(count) => filled += count,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(e),
+        }
+        if filled as u64 > most {
+            return Err(larger());
+        }
+        if filled < bytes.len() {
+            bytes.truncate(filled);
+            return Ok(bytes);
+        }
+        let length = file.metadata()?.len();
+        bytes.resize(room(length.max(2 * filled as u64)), 0);
     }
-    Ok(Some(bytes))
+}
+
+/// Reads a file of the system: one that only the system writes, or one of `/proc`.
+pub(crate) fn read_systems(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    read_open(&File::open(path)?, 4095, u64::MAX - 1)
 }
 
 /// Whether a regular file has exactly this content. Reads nothing if its length differs. Follows no symbolic link, waits for
@@ -219,6 +239,11 @@ pub fn not_a_file() -> io::Error {
 
 /// Opens a file that must exist. Follows no symbolic link, waits for no pipe and opens no device.
 pub fn open_real(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    open_and_look(path, options).map(|(file, _)| file)
+}
+
+/// As [`open_real`]. Also returns what the system knows about the open file.
+fn open_and_look(path: &Path, options: &mut OpenOptions) -> io::Result<(File, std::fs::Metadata)> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
     let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
     // Opening a device may have an effect, so the type is checked before and after.
@@ -226,8 +251,9 @@ pub fn open_real(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
         return Err(not_a_file());
     }
     let file = options.custom_flags(flags).open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
+    let meta = file.metadata()?;
+    match meta.is_file() {
+        true => Ok((file, meta)),
         false => Err(not_a_file()),
     }
 }
@@ -491,6 +517,25 @@ pub fn replace_unsynced(goal: &Path, content: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a2_an_open_file_is_read_to_its_end_whatever_was_expected() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("x");
+        for length in [0, 1, 9, 10, 11, 5000, 100_000] {
+            let content: Vec<u8> = (0..length).map(|at: u32| at as u8).collect();
+            std::fs::write(&path, &content).expect("write");
+            let read = |most| read_open(&File::open(&path).expect("open"), 10, most);
+            assert_eq!(read(100_000).expect("read"), content);
+            assert_eq!(read(u64::from(length).max(10)).expect("read"), content);
+            if length > 10 {
+                let error = read(u64::from(length) - 1).expect_err("too large");
+                assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+            }
+            let real = read_real(&path, u64::from(length)).expect("read");
+            assert_eq!(real.expect("it is there"), content);
+        }
+    }
 
     #[test]
     fn exactly_one_creates_and_nothing_is_left_over() {

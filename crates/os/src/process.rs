@@ -11,6 +11,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStringExt as _;
+use std::sync::OnceLock;
 
 /// A process that cannot be mistaken for a later one with the same pid.
 #[derive(
@@ -208,7 +209,7 @@ pub fn start_time(pid: u32) -> io::Result<Option<u64>> {
 /// The name of a process, shortened by the system; `None` if it cannot be read.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn name(pid: u32) -> Option<String> {
-    let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
+    let name = crate::file::read_systems(format!("/proc/{pid}/comm")).ok()?;
     Some(String::from_utf8_lossy(&name).trim_end().to_owned())
 }
 
@@ -244,7 +245,7 @@ impl Environment {
 /// itself are not in them.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn environment(pid: u32) -> Option<Environment> {
-    let bytes = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let bytes = crate::file::read_systems(format!("/proc/{pid}/environ")).ok()?;
     Some(Environment(bytes))
 }
 
@@ -252,6 +253,16 @@ pub fn environment(pid: u32) -> Option<Environment> {
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub fn environment(_pid: u32) -> Option<Environment> {
     None
+}
+
+/// The parents of this process, as they were when this was first asked: one that exits later still counts.
+pub fn above() -> io::Result<&'static [ProcessRef]> {
+    static ABOVE: OnceLock<Vec<ProcessRef>> = OnceLock::new();
+    if let Some(known) = ABOVE.get() {
+        return Ok(known);
+    }
+    let found = ancestors(std::process::id())?;
+    Ok(ABOVE.get_or_init(|| found))
 }
 
 /// The parents of a process, nearest first, ending with the topmost one that can be seen.
@@ -275,7 +286,7 @@ pub fn ancestors(pid: u32) -> io::Result<Vec<ProcessRef>> {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn stat(pid: u32) -> io::Result<Option<Stat>> {
-    match std::fs::read(format!("/proc/{pid}/stat")) {
+    match crate::file::read_systems(format!("/proc/{pid}/stat")) {
         Ok(bytes) => match parse_stat(&bytes) {
             Some(stat) => Ok(Some(stat)),
             None => Err(io::Error::new(
@@ -350,7 +361,7 @@ pub(super) fn stat(pid: u32) -> io::Result<Option<Stat>> {
 /// else the user id. Fails if the list cannot be read: the same user would have another name than before.
 pub fn user_name() -> io::Result<String> {
     let uid = rustix::process::getuid().as_raw();
-    let listed = match std::fs::read("/etc/passwd") {
+    let listed = match crate::file::read_systems("/etc/passwd") {
         Ok(passwd) => name_of_uid(&passwd, uid),
         Err(e) if e.kind() == io::ErrorKind::NotFound => None,
         Err(e) => return Err(e),
@@ -487,6 +498,7 @@ mod tests {
         let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
         assert_eq!(chain.first().map(|first| first.pid), parent);
         assert!(chain.iter().all(|one| one.pid != std::process::id()));
+        assert_eq!(above().expect("chain"), chain);
     }
 
     #[test]

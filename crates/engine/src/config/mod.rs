@@ -343,12 +343,12 @@ impl Config {
         if let Some(folder) = file.parent() {
             jit_os::file::refuse_link(folder).map_err(failed)?;
         }
-        jit_os::file::refuse_link(file).map_err(failed)?;
         match jit_os::file::read_real(file, MAX_FILE) {
             Ok(Some(bytes)) => self.read_file(Layer::Repository, file, &bytes),
             Ok(None) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(()),
-            Err(error) => Err(failed(error)),
+            // The error for a link says more.
+            Err(error) => Err(failed(jit_os::file::refuse_link(file).err().unwrap_or(error))),
         }
     }
 

@@ -42,7 +42,7 @@ pub(crate) struct Working {
 
 /// Returns the attempt that this process belongs to.
 fn working(control_dir: &Path) -> Option<Working> {
-    let above = process::ancestors(std::process::id()).unwrap_or_default();
+    let above = process::above().unwrap_or_default();
     let distance = |shim: ProcessRef| above.iter().position(|one| *one == shim);
     let folders = |dir: &Path| std::fs::read_dir(dir).into_iter().flatten().flatten();
     let nearest = folders(&control_dir.join("units"))

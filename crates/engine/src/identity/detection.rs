@@ -72,8 +72,8 @@ pub fn detect(var: impl Fn(&str) -> Option<OsString>) -> Option<DetectedAgent> {
         process: None,
         var: Box::new(var),
     };
-    let above = process::ancestors(std::process::id()).unwrap_or_default();
-    let above = above.into_iter().filter_map(|one| {
+    let above = process::above().unwrap_or_default();
+    let above = above.iter().filter_map(|one| {
         let found: Environment = process::environment(one.pid)?;
         Some(Link {
             process: Some(one.pid),

@@ -61,7 +61,7 @@ pub fn bind(control_dir: &Path, process: ProcessRef, session: &SessionId, agent:
 }
 
 fn read(path: &Path) -> Option<Bound> {
-    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+    serde_json::from_slice(&file::read_real(path, LARGEST).ok()??).ok()
 }
 
 /// Returns the session that this process runs in, if one of its parents was bound.
@@ -69,10 +69,10 @@ pub fn find(control_dir: &Path) -> Option<Bound> {
     if !control_dir.join(FOLDER).is_dir() {
         return None;
     }
-    let parents = process::ancestors(std::process::id()).ok()?;
-    parents
-        .into_iter()
-        .find_map(|parent| read(&path(control_dir, parent.pid)).filter(|bound| bound.process() == parent))
+    process::above()
+        .ok()?
+        .iter()
+        .find_map(|parent| read(&path(control_dir, parent.pid)).filter(|bound| bound.process() == *parent))
 }
 
 /// Returns every binding whose process is alive.
@@ -147,8 +147,7 @@ pub fn settle(process: ProcessRef, root: &Path) -> io::Result<()> {
 /// Returns the recorded worktree of the agent that started this process, if known.
 pub fn home() -> Option<PathBuf> {
     let folder = homes().filter(|folder| folder.is_dir())?;
-    let parents = process::ancestors(std::process::id()).ok()?;
-    parents.into_iter().find_map(|parent| {
+    process::above().ok()?.iter().find_map(|parent| {
         let path = folder.join(format!("{}.json", parent.pid));
         let bytes = file::read_real(&path, LARGEST).ok()??;
         let home: Home = serde_json::from_slice(&bytes).ok()?;

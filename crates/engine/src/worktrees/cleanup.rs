@@ -316,7 +316,7 @@ fn require_nobody_there(cx: &Context, unit: &Unit) -> Outcome<()> {
         .into_iter()
         .filter(|one| one.process().is_alive().unwrap_or(false))
         .collect();
-    let ours = jit_os::process::ancestors(std::process::id()).unwrap_or_default();
+    let ours = jit_os::process::above().unwrap_or_default();
     for session in state::sessions(&*view.table).map_err(unreadable)? {
         let here = session.is_active() && session.worktree_id.as_ref() == Some(worktree);
         let process = alive.iter().find(|one| one.session_id == session.session_id);
