@@ -109,7 +109,8 @@ impl Surroundings {
         Ok(found)
     }
 
-    fn at(place: Place, options: &Options) -> Outcome<Self> {
+    /// For a place that was discovered already with these options.
+    pub(crate) fn at(place: Place, options: &Options) -> Outcome<Self> {
         let sources = Sources::from_process(&place);
         let config = Config::load(&sources).map_err(|e| {
             Box::new(Refusal::new(Code::Config, e.to_string()).help("mend it, then: jit doctor"))

@@ -11,9 +11,11 @@
 //!
 //! Limitations: if a folder on the path changes between this check and the agent's write, the write may go elsewhere.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use jit_agents::hooks::settings;
 use jit_git::{DiscoverError, Place};
@@ -23,6 +25,8 @@ use crate::identity::{data_folder, user_folder};
 /// The longest path that the system accepts, in bytes.
 const LONGEST: usize = 4096;
 const MOST_LINKS: usize = 40;
+/// The most paths that are remembered.
+const MOST_KNOWN: usize = 1000;
 
 type Inode = (u64, u64);
 
@@ -80,6 +84,60 @@ pub struct Ground {
     marks: Vec<(Inode, Mark)>,
     /// Files and folders that decide what agents may do, as physical paths.
     restraints: Vec<PathBuf>,
+    /// Those of them that exist.
+    restraining: Vec<Inode>,
+    links: RefCell<Links>,
+}
+
+/// The links on the paths of one step. Each is read once: every path that restrains agents is compared with each path
+/// of the step.
+#[derive(Debug, Clone, Default)]
+struct Links(HashMap<PathBuf, Option<PathBuf>>);
+
+impl Links {
+    /// Returns the target of a link; `None` if there is no link.
+    fn target(&mut self, path: &Path) -> Option<PathBuf> {
+        if let Some(known) = self.0.get(path) {
+            return known.clone();
+        }
+        let target = std::fs::read_link(path).ok();
+        if self.0.len() < MOST_KNOWN {
+            self.0.insert(path.to_owned(), target.clone());
+        }
+        target
+    }
+
+    /// Follows each link, from the root on. What does not exist counts as a file or folder, and so does a link that leads
+    /// back to itself.
+    fn physical(&mut self, path: &Path) -> PathBuf {
+        let here = std::env::current_dir().unwrap_or_default();
+        let mut found = PathBuf::new();
+        for part in here.join(path).components() {
+            self.follow(&mut found, part.as_os_str().into());
+        }
+        found
+    }
+
+    /// Adds a part to a physical path.
+    fn follow(&mut self, found: &mut PathBuf, part: PathBuf) {
+        let (mut rest, mut links) = (vec![part], MOST_LINKS);
+        while let Some(part) = rest.pop() {
+            if part == Path::new("..") {
+                found.pop();
+                continue;
+            }
+            // The root replaces all before it.
+            found.push(part);
+            if links > 0
+                && let Some(target) = self.target(found)
+            {
+                links -= 1;
+                found.pop();
+                let parts = target.components().rev();
+                rest.extend(parts.map(|part| PathBuf::from(part.as_os_str())));
+            }
+        }
+    }
 }
 
 impl Ground {
@@ -93,6 +151,8 @@ impl Ground {
             agent: None,
             marks: Vec::new(),
             restraints: Vec::new(),
+            restraining: Vec::new(),
+            links: RefCell::default(),
             own,
         };
         let own = ground.own.clone();
@@ -141,12 +201,13 @@ impl Ground {
         }
         let root = Path::new("/");
         self.restraints = all.iter().filter_map(|path| self.physical(path, root)).collect();
+        self.restraining = self.restraints.iter().filter_map(|path| inode(path)).collect();
     }
 
     /// Returns whether the path is a file that restrains agents, under this or another name.
     fn restrains(&self, path: &Path) -> bool {
-        let same = |one: &PathBuf| inode(one).is_some_and(|known| inode(path) == Some(known));
-        self.restraints.iter().any(|one| path.starts_with(one)) || self.restraints.iter().any(same)
+        let is_one = |inode: Inode| self.restraining.contains(&inode);
+        self.restraints.iter().any(|one| path.starts_with(one)) || inode(path).is_some_and(is_one)
     }
 
     fn mark(&mut self, folder: &Path, mark: Mark) {
@@ -162,7 +223,8 @@ impl Ground {
             _ => cwd.join(given),
         };
         let bytes = given.as_os_str().as_encoded_bytes();
-        (bytes.len() < LONGEST && !bytes.contains(&0)).then(|| physical(&given, MOST_LINKS))
+        let is_path = bytes.len() < LONGEST && !bytes.contains(&0);
+        is_path.then(|| self.links.borrow_mut().physical(&given))
     }
 
     /// Returns the owner of a physical path.
@@ -202,28 +264,6 @@ impl Ground {
 fn inode(path: &Path) -> Option<Inode> {
     let meta = std::fs::metadata(path).ok()?;
     Some((meta.dev(), meta.ino()))
-}
-
-fn physical(path: &Path, links: usize) -> PathBuf {
-    if let Ok(path) = std::fs::canonicalize(path) {
-        return path;
-    }
-    let Some(parent) = path.parent() else {
-        return path.to_owned();
-    };
-    let base = physical(parent, links);
-    let Some(name) = path.file_name() else {
-        // The path ends in `..`.
-        return match path.components().next_back() {
-            Some(Component::ParentDir) => base.parent().map_or(base.clone(), Path::to_owned),
-            _ => base,
-        };
-    };
-    let whole = base.join(name);
-    match std::fs::read_link(&whole) {
-        Ok(target) if links > 0 => physical(&base.join(target), links - 1),
-        _ => whole,
-    }
 }
 
 #[cfg(test)]
@@ -289,6 +329,7 @@ pub(super) mod tests {
             ("chain", "main"),
             ("dangling", "Elsewhere"),
             ("loop", "Own"),
+            ("loop/../link/a", "main"),
             ("@/other/deep/er/a", "other"),
             ("@/main/.git/config", "Git"),
             ("@/main/.git/worktrees/own/index", "Own"),

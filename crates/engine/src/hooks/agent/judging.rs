@@ -13,7 +13,7 @@ use jit_agents::hooks::input::{Act, BadInput, ToolCall};
 use jit_core::log::state;
 use jit_core::model::policy::Enforce;
 use jit_core::model::refusal::{Code, Details, Refusal};
-use jit_git::{DiscoverError, GitEnv, Place};
+use jit_git::{DiscoverError, Place};
 use jit_store::Outcome;
 
 use super::ground::{Ground, Whose};
@@ -131,12 +131,13 @@ impl Hook {
             rules,
             ground,
             verdict,
+            found: Some(found),
             cx: None,
             seen: Seen::default(),
         };
         let cwd = call.cwd.clone().unwrap_or_else(|| self.start.clone());
         let decided = step
-            .look(found, &call, &cwd)
+            .look(&call, &cwd)
             .and_then(|()| match may_be_scoped {
                 true => step.keep_to_scope(),
                 false => Ok(()),
@@ -151,10 +152,8 @@ impl Hook {
     /// steps are refused, because lenient settings cannot be proven. An environment variable is the exception: it
     /// counts whatever the files say.
     fn without_settings(&self, refusal: &Refusal, call: Result<ToolCall, BadInput>, verdict: &mut Verdict) {
-        let Ok(place) = Place::discover(&self.start, &GitEnv::from_process()) else {
-            return verdict.add(Mode::Deny, objection(refusal));
-        };
-        let (config, _) = Config::load_despite(&Sources::from_process(&place));
+        let place = &self.place;
+        let (config, _) = Config::load_despite(&Sources::from_process(place));
         let said_so = matches!(config.origin("worktree.enforce_leases"), Ok(Origin::Env { .. }));
         let most = match said_so {
             true => ceiling(&config),
@@ -210,6 +209,8 @@ struct Step<'a> {
     rules: Rules,
     ground: Ground,
     verdict: &'a mut Verdict,
+    /// The surroundings, until the store is opened.
+    found: Option<Surroundings>,
     /// The store, once it was needed.
     cx: Option<Context>,
     seen: Seen,
@@ -217,7 +218,7 @@ struct Step<'a> {
 
 impl Step<'_> {
     /// Finds the files that the step writes, and judges its commands.
-    fn look(&mut self, found: Surroundings, call: &ToolCall, cwd: &Path) -> Outcome<()> {
+    fn look(&mut self, call: &ToolCall, cwd: &Path) -> Outcome<()> {
         let most = self.rules.most;
         match &call.act {
             Act::Harmless => {}
@@ -235,9 +236,7 @@ impl Step<'_> {
             }
             Act::Run(text) => {
                 if most != Mode::Off && text.contains("git") {
-                    let cx = crate::opening::within(found, &self.hook.options, Need::Write)?;
-                    self.ground.held = held(&cx)?;
-                    self.cx = Some(cx);
+                    self.ground.held = held(self.open()?)?;
                 }
                 self.seen = guard::judge(&self.ground, &self.rules, text, cwd, self.verdict);
             }
@@ -250,9 +249,11 @@ impl Step<'_> {
     }
 
     fn open(&mut self) -> Outcome<&Context> {
-        let cx = match self.cx.take() {
-            Some(cx) => cx,
-            None => self.hook.cx(Need::Write)?,
+        let cx = match (self.cx.take(), self.found.take()) {
+            (Some(cx), _) => cx,
+            (None, Some(found)) => crate::opening::within(found, &self.hook.options, Need::Write)?,
+            // It failed before.
+            (None, None) => self.hook.cx(Need::Write)?,
         };
         Ok(self.cx.insert(cx))
     }

@@ -118,7 +118,7 @@ fn answered(
         return String::new();
     }
     let session = call.as_ref().ok().and_then(|call| call.session.clone());
-    let hook = Hook::new(options, program, session, start);
+    let hook = Hook::new(options, program, session, start, place);
     match event {
         Event::BeforeTool => {
             hook.before_tool(call, &mut verdict, tell);
@@ -163,7 +163,8 @@ pub fn judge(options: &Options, program: Program, start: &Path, call: Result<Too
     };
     if uses_jit(&place) {
         let session = call.as_ref().ok().and_then(|call| call.session.clone());
-        Hook::new(options, program, session, start.to_owned()).before_tool(call, &mut verdict, &|_| ());
+        let hook = Hook::new(options, program, session, start.to_owned(), place);
+        hook.before_tool(call, &mut verdict, &|_| ());
     }
     verdict
 }
@@ -207,10 +208,18 @@ pub(super) struct Hook {
     /// The program's own id of its session.
     session: Option<String>,
     pub(super) start: PathBuf,
+    /// The place of `start`.
+    pub(super) place: Place,
 }
 
 impl Hook {
-    fn new(options: &Options, program: Program, session: Option<String>, start: PathBuf) -> Self {
+    fn new(
+        options: &Options,
+        program: Program,
+        session: Option<String>,
+        start: PathBuf,
+        place: Place,
+    ) -> Self {
         Self {
             options: Options {
                 dir: Some(start.clone()),
@@ -220,11 +229,12 @@ impl Hook {
             program,
             session,
             start,
+            place,
         }
     }
 
     pub(super) fn surroundings(&self) -> Outcome<Surroundings> {
-        let mut found = Surroundings::find(&self.options)?;
+        let mut found = Surroundings::at(self.place.clone(), &self.options)?;
         let needs_name = match &found.whoami.source {
             Source::AgentFile(_) | Source::OsUser => true,
             // The program alone does not tell one session from another.

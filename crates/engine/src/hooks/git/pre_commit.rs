@@ -67,7 +67,8 @@ pub fn check(options: &Options) -> Outcome<Vec<String>> {
     if staged.is_empty() {
         return Ok(Vec::new());
     }
-    let cx = Surroundings::find(options).and_then(|found| crate::opening::within(found, options, Need::Read));
+    let found = Surroundings::at(place, options);
+    let cx = found.and_then(|found| crate::opening::within(found, options, Need::Read));
     let cx = match cx {
         Ok(cx) => cx,
         // A failure of jit must not block a commit that touches none of jit's files.
