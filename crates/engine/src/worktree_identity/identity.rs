@@ -29,7 +29,7 @@ use sha2::{Digest, Sha256};
 
 use super::exclude::UNFINISHED_PATTERN;
 use super::exclude::ensure_excluded;
-pub use super::identity_file::WorktreeIdentity;
+pub use super::identity_file::{IdentityError, WorktreeIdentity};
 use super::identity_file::{SCHEMA, Stored, load};
 use jit_git::config::Shared;
 use jit_git::{GitEnv, Place};
@@ -107,20 +107,6 @@ impl fmt::Display for Notice {
             Self::ViewNotWritten { file, why } => write!(f, "cannot write {file:?}: {why}"),
         }
     }
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum IdentityError {
-    #[error(
-        "there is no worktree here: this is a bare repository or the inside of a git folder; go to a worktree"
-    )]
-    NoWorktree,
-    #[error("cannot read {file:?}: {source}")]
-    Read { file: PathBuf, source: io::Error },
-    #[error("cannot write {file:?}: {source}")]
-    Write { file: PathBuf, source: io::Error },
-    #[error("{file:?} was written by a newer jit (schema {version}) and cannot be understood: update jit")]
-    Newer { file: PathBuf, version: u32 },
 }
 
 /// Returns the identity of this worktree; creates it at first use. Normally this opens and reads one file, and for a

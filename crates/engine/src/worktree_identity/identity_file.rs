@@ -15,11 +15,23 @@ use jiff::Timestamp;
 use jit_core::model::ids::WorktreeId;
 use serde::{Deserialize, Serialize};
 
-use super::identity::IdentityError;
-
 pub(super) const SCHEMA: u32 = 1;
 /// The largest file that is read.
 const LARGEST: u64 = 1 << 20;
+
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    #[error(
+        "there is no worktree here: this is a bare repository or the inside of a git folder; go to a worktree"
+    )]
+    NoWorktree,
+    #[error("cannot read {file:?}: {source}")]
+    Read { file: PathBuf, source: io::Error },
+    #[error("cannot write {file:?}: {source}")]
+    Write { file: PathBuf, source: io::Error },
+    #[error("{file:?} was written by a newer jit (schema {version}) and cannot be understood: update jit")]
+    Newer { file: PathBuf, version: u32 },
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorktreeIdentity {

@@ -18,8 +18,8 @@ use jit_core::query::claim_views;
 
 use super::FileStore;
 use super::lock_file::{LOCK, SUSPECT_AT, Slots};
-use super::repair::{FOLD_EVERY, Trust, absorb};
-use super::segments::DIRS;
+use super::repair::{FOLD_EVERY, absorb};
+use super::segments::{DIRS, Trust};
 use crate::disk::{DiskFile, OpenMode, open_if_there};
 use crate::folded_state::{self, FoldedState};
 use crate::journal::{Ground, Journal, ViewMarks};

@@ -10,7 +10,7 @@ use jit_core::log::{fold, state};
 use jit_core::model::time::Now;
 
 use super::lock_file::{Slots, boot_mark};
-use super::segments::{DIRS, ends_line};
+use super::segments::{DIRS, Trust, ends_line};
 use super::{FileStore, LoadError};
 use crate::disk::{DiskFile, OpenMode, read_range, write_all_at};
 use crate::folded_state::{self, FoldedState};
@@ -32,14 +32,6 @@ pub(super) struct Picture {
     pub(super) torn: u64,
     /// It differs from the file: the journal restored lines.
     pub(super) patched: bool,
-}
-
-/// Whether the part of `claims.jsonl` about sealed segments may be believed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trust {
-    /// If the file is unchanged since, or the machine was rebooted.
-    AsLeft,
-    No,
 }
 
 /// The views after a repair.

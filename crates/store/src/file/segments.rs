@@ -10,7 +10,6 @@ use jit_core::model::refusal::{Code, Refusal};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::lock_file::{BOOT_AT, LOCK, Slots, boot_mark};
-use super::repair::Trust;
 use super::{FileStore, damaged};
 use crate::disk::{DiskFile, OpenMode, open_if_there, read_range, write_all_at};
 use crate::journal::Position;
@@ -20,6 +19,14 @@ use crate::refusals;
 
 /// Created by `create`, in this order.
 pub(super) const DIRS: &[&str] = &["events", "state", "locks", "heartbeat"];
+
+/// Whether the part of `claims.jsonl` about sealed segments may be believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// If the file is unchanged since, or the machine was rebooted.
+    AsLeft,
+    No,
+}
 
 impl FileStore {
     /// Whether there is a log.

@@ -15,8 +15,7 @@ use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::time::{Now, Wall};
 
 use super::lock_file::{BOOT_AT, LOCK, SUSPECT_AT, SYNCED_AT, Slots, boot_mark};
-use super::repair::Trust;
-use super::segments::ends_line;
+use super::segments::{Trust, ends_line};
 use super::{FileStore, LoadError, damaged};
 use crate::disk::{DiskFile, LockGuard, OpenMode, open_if_there, read_range, write_all_at};
 use crate::folded_state::{self, FoldedState};

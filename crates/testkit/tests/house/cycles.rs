@@ -1,7 +1,8 @@
-//! No dependency cycle among the top-level modules of a crate.
+//! No dependency cycle among modules of the same parent, on every level of a crate.
 //!
-//! Module `a` depends on module `b` when a file of `a` names a path of `b`. An item that the root file re-exports counts
-//! as an item of the module it comes from. `crate::Result` does not count, and neither do tests.
+//! Module `a` depends on module `b` when a file of `a`, or of a module below it, names a path of `b`. An item that the
+//! parent's file re-exports counts as an item of the module it comes from. `crate::Result` does not count, and neither do
+//! tests.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -12,36 +13,86 @@ use super::tree::{Module, Tests, modules, roots};
 /// From which module to which, and where.
 type Edges = BTreeMap<(String, String), Vec<String>>;
 
+/// Modules whose parts still depend on each other. None may be added.
+const TANGLED: [&str; 10] = [
+    "crates/engine/src/lib.rs, api",
+    "crates/engine/src/lib.rs, attempts",
+    "crates/engine/src/lib.rs, hooks::agent",
+    "crates/engine/src/lib.rs, hooks::git",
+    "crates/engine/src/lib.rs, init",
+    "crates/engine/src/lib.rs, issues::sync",
+    "crates/engine/src/lib.rs, landing",
+    "crates/engine/src/lib.rs, units",
+    "crates/engine/src/lib.rs, worktrees",
+    "crates/engine/src/lib.rs, worktrees::rescue",
+];
+
 pub fn findings(sources: &Sources) -> Vec<String> {
     let mut found = Vec::new();
     for name in sources.crates() {
         for root in roots(sources, name) {
-            let edges = edges(&modules(sources, &root, Tests::LeftOut));
-            for group in tangled(&edges) {
-                found.push(report(&root, &edges, &group));
+            let modules = modules(sources, &root, Tests::LeftOut);
+            let all: Vec<Names<'_, '_>> = modules.iter().map(Names::of).collect();
+            let parents: BTreeSet<&[String]> = modules
+                .iter()
+                .filter_map(|module| module.path.split_last().map(|(_, parent)| parent))
+                .collect();
+            for parent in parents {
+                let edges = edges(&all, parent);
+                let place = match parent {
+                    [] => root.clone(),
+                    _ => format!("{root}, {}", parent.join("::")),
+                };
+                let groups = tangled(&edges);
+                if TANGLED.contains(&place.as_str()) {
+                    if groups.is_empty() {
+                        found.push(format!("{place}: no longer tangled; leave it out of TANGLED"));
+                    }
+                    continue;
+                }
+                found.extend(groups.iter().map(|group| report(&place, &edges, group)));
             }
         }
     }
     found
 }
 
-fn edges(all: &[Module<'_>]) -> Edges {
-    let root = Root::of(all);
-    let mut edges = Edges::new();
-    for module in all {
-        let Some(from) = module.path.first() else { continue };
+/// A module, and the paths that it names.
+struct Names<'m, 'a> {
+    module: &'m Module<'a>,
+    paths: Vec<Named>,
+}
+
+impl<'m, 'a> Names<'m, 'a> {
+    fn of(module: &'m Module<'a>) -> Self {
         let paths = named(&module.tokens);
-        let sees_root = paths.iter().any(|path| {
-            path.from == From::Glob && absolute(&module.path, &path.segments) == Some(Vec::new())
-        });
-        for path in &paths {
-            let to = match absolute(&module.path, &path.segments) {
-                Some(whole) => whole.first().and_then(|name| root.module_of(name)),
+        Self { module, paths }
+    }
+}
+
+/// The edges among the modules of one parent.
+fn edges(all: &[Names<'_, '_>], parent: &[String]) -> Edges {
+    let parent = Parent::of(all, parent);
+    let mut edges = Edges::new();
+    for Names { module, paths } in &parent.below {
+        let Some(from) = module.path.get(parent.path.len()) else {
+            continue;
+        };
+        let below = |segments: &[String]| -> Option<Vec<String>> {
+            let whole = absolute(&module.path, segments)?;
+            whole.strip_prefix(parent.path).map(<[String]>::to_vec)
+        };
+        let sees_parent = paths
+            .iter()
+            .any(|path| path.from == From::Glob && below(&path.segments) == Some(Vec::new()));
+        for path in paths {
+            let to = match below(&path.segments) {
+                Some(rest) => rest.first().and_then(|name| parent.module_of(name)),
                 // After `use crate::*` the modules of the root have no prefix.
-                None if sees_root => path
+                None if sees_parent => path
                     .segments
                     .first()
-                    .and_then(|head| root.modules.get(head))
+                    .and_then(|head| parent.modules.get(head))
                     .cloned(),
                 None => None,
             };
@@ -57,44 +108,55 @@ fn edges(all: &[Module<'_>]) -> Edges {
     edges
 }
 
-/// Resolves names in the root of a crate.
-struct Root<'m, 'a> {
-    all: &'m [Module<'a>],
+/// Resolves names in a module that has others below it.
+struct Parent<'n, 'm, 'a> {
+    path: &'n [String],
+    /// The modules below it, at any depth.
+    below: Vec<&'n Names<'m, 'a>>,
     modules: BTreeSet<String>,
-    /// Names that the root imports, and the modules that have them.
+    /// Names that it imports, and the modules that have them.
     imported: BTreeMap<String, String>,
     /// Modules of which it imports everything.
     globs: Vec<String>,
 }
 
-impl<'m, 'a> Root<'m, 'a> {
-    fn of(all: &'m [Module<'a>]) -> Self {
-        let modules: BTreeSet<String> = all
+impl<'n, 'm, 'a> Parent<'n, 'm, 'a> {
+    fn of(all: &'n [Names<'m, 'a>], parent: &'n [String]) -> Self {
+        let rest = |names: &&Names<'_, '_>| names.module.path.strip_prefix(parent).map(<[String]>::len);
+        let (below, own): (Vec<_>, Vec<_>) = all
             .iter()
-            .filter_map(|module| module.path.first().cloned())
+            .filter(|names| rest(names).is_some())
+            .partition(|names| rest(names) > Some(0));
+        let modules: BTreeSet<String> = below
+            .iter()
+            .filter_map(|names| names.module.path.get(parent.len()).cloned())
             .collect();
         let (mut imported, mut globs) = (BTreeMap::new(), Vec::new());
-        let own = all.iter().filter(|module| module.path.is_empty());
-        for Named { segments, from, .. } in own.flat_map(|module| named(&module.tokens)) {
-            let whole = absolute(&[], &segments).unwrap_or(segments);
-            let Some(first) = whole.first().filter(|first| modules.contains(*first)) else {
+        for Named { segments, from, .. } in own.iter().flat_map(|names| &names.paths) {
+            let whole = match absolute(parent, segments) {
+                Some(whole) => whole.strip_prefix(parent).map(<[String]>::to_vec),
+                None => Some(segments.clone()),
+            };
+            let first = whole.and_then(|whole| whole.first().cloned());
+            let Some(first) = first.filter(|first| modules.contains(first)) else {
                 continue;
             };
             match from {
-                From::Use(name) => drop(imported.insert(name, first.clone())),
-                From::Glob => globs.push(first.clone()),
+                From::Use(name) => drop(imported.insert(name.clone(), first)),
+                From::Glob => globs.push(first),
                 From::Code => {}
             }
         }
         Self {
-            all,
+            path: parent,
+            below,
             modules,
             imported,
             globs,
         }
     }
 
-    /// The top-level module that defines a name of the root.
+    /// The module below it that defines this name.
     fn module_of(&self, name: &str) -> Option<String> {
         if name == "Result" {
             return None;
@@ -105,17 +167,19 @@ impl<'m, 'a> Root<'m, 'a> {
         if let Some(module) = self.imported.get(name) {
             return Some(module.clone());
         }
-        let defines = |module: &&Module<'_>| {
-            let first = module.path.first();
-            let exported = first.is_some_and(|first| self.globs.contains(first));
-            module.tokens.windows(3).any(|three| match three {
+        let first = |names: &Names<'_, '_>| names.module.path.get(self.path.len()).cloned();
+        let defines = |names: &&&Names<'_, '_>| {
+            let exported = first(names).is_some_and(|first| self.globs.contains(&first));
+            names.module.tokens.windows(3).any(|three| match three {
                 // A macro that is exported is at the root.
-                [macro_rules, _, defined] if macro_rules.is("macro_rules") => defined.is(name),
+                [macro_rules, _, defined] if macro_rules.is("macro_rules") => {
+                    self.path.is_empty() && defined.is(name)
+                }
                 [keyword, defined, _] if exported => is_definition(keyword.text) && defined.is(name),
                 _ => false,
             })
         };
-        self.all.iter().find(defines)?.path.first().cloned()
+        first(self.below.iter().find(defines)?)
     }
 }
 
@@ -293,6 +357,20 @@ mod tests {
             ("crates/a/src/y.rs", "use crate::x::f;"),
         ]);
         assert_eq!(found.len(), 1);
+    }
+
+    #[test]
+    fn modules_below_the_top_are_looked_at_too() {
+        let found = check(&[
+            ("crates/a/src/lib.rs", "mod x;"),
+            ("crates/a/src/x/mod.rs", "mod y; mod z; pub use z::Z;"),
+            ("crates/a/src/x/y.rs", "use super::Z;"),
+            ("crates/a/src/x/z/mod.rs", "mod deep;"),
+            ("crates/a/src/x/z/deep.rs", "use crate::x::y::Y;"),
+        ]);
+        assert_eq!(found.len(), 1);
+        let expected = "crates/a/src/lib.rs, x: 2 modules depend on each other: y, z";
+        assert!(found[0].starts_with(expected), "{}", found[0]);
     }
 
     #[test]

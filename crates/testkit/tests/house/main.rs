@@ -2,7 +2,7 @@
 //!
 //! | test | rule |
 //! |---|---|
-//! | `modules_do_not_depend_in_cycles` | the top-level modules of a crate form no dependency cycle |
+//! | `modules_do_not_depend_in_cycles` | modules of the same parent form no dependency cycle, on every level; `cycles::TANGLED` lists the parents where they still do |
 //! | `crates_depend_one_way` | a crate depends only on crates below it; `jit-testkit` is a dev-dependency only |
 //! | `faces_use_the_api_only` | the command line and the other faces name nothing of the engine but its doors |
 //! | `modules_import_by_name` | no `use super::*` outside test modules |
