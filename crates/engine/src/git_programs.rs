@@ -23,13 +23,13 @@ use jit_core::model::refusal::Code;
 /// The setting with the merge driver for issues.
 const OWN_DRIVER: &str = "merge.jit-issue.driver";
 
-/// The commands that versions of jit registered. They start the `jit` that is on the user's PATH.
-const REGISTERED: [&str; 2] = [
-    "if command -v jit >/dev/null 2>&1; then jit merge-driver %O %A %B %P; \
-     else echo jit is not on PATH, merged line by line: %P >&2; \
-     git merge-file --marker-size=%L -L ours -L base -L theirs %A %O %B; fi",
-    "jit merge-driver %O %A %B %P",
-];
+/// The end of the command that `jit init` registers, and the whole of it in earlier versions. If no `jit` is found, both
+/// sides are kept with conflict markers: git itself would take ours.
+pub(crate) const DRIVER_COMMAND: &str = "if command -v jit >/dev/null 2>&1; then jit merge-driver %O %A %B %P; \
+    else echo jit is not on PATH, merged line by line: %P >&2; \
+    git merge-file --marker-size=%L -L ours -L base -L theirs %A %O %B; fi";
+/// The command of the first versions. Both start the `jit` that is on the user's PATH.
+pub(crate) const FORMER_COMMAND: &str = "jit merge-driver %O %A %B %P";
 
 /// Lets the user's approvals decide what git may start, in this process.
 pub(crate) fn decide_by_approvals() {
@@ -47,7 +47,11 @@ fn own(name: &str, text: &str) -> Option<OsString> {
         return None;
     }
     let program = std::env::current_exe().ok();
-    let as_it_is = || REGISTERED.contains(&text).then(|| text.into());
+    let as_it_is = || {
+        [DRIVER_COMMAND, FORMER_COMMAND]
+            .contains(&text)
+            .then(|| text.into())
+    };
     program.and_then(|program| driver(&program)).or_else(as_it_is)
 }
 
@@ -77,7 +81,7 @@ pub(crate) fn of(place: &Place) -> Outcome<Vec<(LocalProgram, bool)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::init::{DRIVER_COMMAND, MERGE_DRIVER};
+    use crate::init::MERGE_DRIVER;
 
     #[test]
     fn l2_only_jits_own_merge_driver_is_replaced() {

@@ -291,9 +291,10 @@ impl Judged {
             key.push(name);
             key
         };
+        let stand_in = stand_in(number_of(&self.withheld, &one));
         match one.purpose {
             Use::Filter => {
-                let value = if skips_filters { "" } else { NOT_APPROVED };
+                let value = if skips_filters { "" } else { &stand_in };
                 for name in [".clean", ".smudge", ".process"] {
                     self.set(of_driver(name), value);
                 }
@@ -302,7 +303,7 @@ impl Judged {
                     return;
                 }
             }
-            Use::Merge | Use::Sign => self.set(&one.key, NOT_APPROVED),
+            Use::Merge | Use::Sign => self.set(&one.key, stand_in),
             Use::Network => self.is_offline = true,
             Use::Hooks | Use::Include => return,
         }
@@ -332,11 +333,22 @@ impl Judged {
         let has = |what: &str| stderr.windows(what.len()).any(|part| part == what.as_bytes());
         let is_needed = |one: &&LocalProgram| match one.purpose {
             Use::Network => has("fatal: transport '") && has("' not allowed"),
-            _ => has(NOT_APPROVED),
+            _ => has(&stand_in(number_of(&self.withheld, one))),
         };
         let needed: Vec<LocalProgram> = self.withheld.iter().filter(is_needed).cloned().collect();
         (!needed.is_empty()).then_some(needed)
     }
+}
+
+/// The path in place of a program that is not approved. Its number says which one git tried to start.
+fn stand_in(number: usize) -> String {
+    format!("{NOT_APPROVED}/{number}/")
+}
+
+/// The number of a program: the settings of one filter have the same.
+fn number_of(withheld: &[LocalProgram], one: &LocalProgram) -> usize {
+    let same = withheld.iter().position(|other| other.driver == one.driver);
+    same.unwrap_or(withheld.len())
 }
 
 /// The arguments with the options that keep external programs out of differences.
@@ -404,12 +416,32 @@ mod tests {
         let content = applied(Purpose::Content, &filter).expect("content");
         for name in ["clean", "smudge", "process"] {
             let name = format!("filter.a=b.{name}");
-            assert_eq!(value(&content, &name), Some(OsStr::new(NOT_APPROVED)), "{name}");
+            assert_eq!(value(&content, &name), Some(OsStr::new(&stand_in(0))), "{name}");
         }
         assert_eq!(value(&content, "filter.a=b.required"), Some(OsStr::new("true")));
-        assert!(content.needed(NOT_APPROVED.as_bytes()).is_some());
+        assert!(content.needed(stand_in(0).as_bytes()).is_some());
         assert!(content.needed(b"fatal: something else").is_none());
         assert_eq!(value(&content, "diff.x.textconv"), Some(OsStr::new(NOT_APPROVED)));
+    }
+
+    #[test]
+    fn l2_a_refusal_names_only_what_git_tried_to_start() {
+        let all = [
+            program("filter.a.clean", Use::Filter),
+            program("filter.a.smudge", Use::Filter),
+            program("filter.b.clean", Use::Filter),
+            program("merge.c.driver", Use::Merge),
+        ];
+        let content = applied(Purpose::Content, &all).expect("content");
+        let needed = |name: &str| -> Vec<String> {
+            let tried = value(&content, name).expect("a stand-in").to_string_lossy();
+            let stderr = format!("error: cannot run {tried}: Not a directory");
+            let needed = content.needed(stderr.as_bytes()).expect("needed");
+            needed.into_iter().map(|one| one.name).collect()
+        };
+        assert_eq!(needed("filter.a.process"), ["filter.a.clean", "filter.a.smudge"]);
+        assert_eq!(needed("filter.b.smudge"), ["filter.b.clean"]);
+        assert_eq!(needed("merge.c.driver"), ["merge.c.driver"]);
     }
 
     #[test]

@@ -213,12 +213,6 @@ impl Git {
         self
     }
 
-    /// Disables the hooks of the repository also where a command would run them: only `push` does.
-    #[must_use]
-    pub fn without_hooks(self) -> Self {
-        self.setting("core.hooksPath", "/dev/null")
-    }
-
     /// Sets a variable for this command, GIT_INDEX_FILE for example.
     #[must_use]
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {

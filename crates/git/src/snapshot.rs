@@ -56,7 +56,6 @@ pub fn content_tree(place: &Place) -> Result<Option<String>, SnapshotError> {
                 quoted(&common_dir.join("objects")),
             )
             // No daemon, no hook, no second index file, and no effort for objects that are deleted soon.
-            .setting("core.fsmonitor", "false")
             .setting("core.splitIndex", "false")
             .setting("core.untrackedCache", "false")
             .setting("core.fsync", "none")
@@ -64,7 +63,6 @@ pub fn content_tree(place: &Place) -> Result<Option<String>, SnapshotError> {
             .setting("core.safecrlf", "false")
             .setting("add.ignoreErrors", "false")
             .setting("advice.addEmbeddedRepo", "false")
-            .without_hooks()
     };
     git()
         .args(["add", "-A", "--", ".", ":(top,exclude,literal).jit"])

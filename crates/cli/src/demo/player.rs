@@ -121,11 +121,7 @@ fn jit(args: &[&str]) -> Result<(i32, Value), String> {
 }
 
 fn git(args: &[&str]) -> Result<String, String> {
-    let out = Git::at(".")
-        .args(args)
-        .without_hooks()
-        .run()
-        .map_err(|e| e.to_string())?;
+    let out = Git::at(".").args(args).run().map_err(|e| e.to_string())?;
     Ok(String::from_utf8_lossy(&out).trim().to_owned())
 }
 

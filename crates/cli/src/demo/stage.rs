@@ -116,7 +116,7 @@ impl Stage {
         for (name, value) in self.environment() {
             git = git.env(name, value);
         }
-        git.without_hooks().run().map_err(|e| {
+        git.run().map_err(|e| {
             let mut refusal = trouble(e.to_string());
             refusal.help.push(format!(
                 "the demo needs git {} or newer: git --version",

@@ -89,6 +89,38 @@ fn l2_a_local_filter_is_approved_once_with_jit_trust() {
 }
 
 #[test]
+fn l2_doctor_names_withheld_programs_and_a_refusal_only_those_that_git_needed() {
+    let world = world();
+    let (program, mark) = filter(&world);
+    let finding = || {
+        let shown = world.jit_as(HUMAN, ["doctor", "--json"]).ok().json();
+        let checks = shown["checks"].as_array().expect("checks").clone();
+        checks.into_iter().find(|check| check["name"] == "git programs")
+    };
+    assert_eq!(finding(), None);
+    for key in ["filter.large.smudge", "filter.other.smudge", "merge.other.driver"] {
+        world.git(&world.repo(), ["config", key, &program]);
+    }
+    let found = finding().expect("a finding");
+    let message = found["message"].as_str().expect("text");
+    for key in ["filter.large.smudge", "filter.other.smudge", "merge.other.driver"] {
+        assert!(message.contains(key), "{message}");
+    }
+    assert_eq!(found["help"], "jit trust");
+
+    let refused = world
+        .jit_as(HUMAN, ["worktree", "create", "one", "--json"])
+        .exits(5);
+    let message = refused.json()["error"]["message"].to_string();
+    assert!(message.contains("filter.large.smudge"), "{message}");
+    assert!(!message.contains("other"), "{message}");
+
+    let _ = world.jit_as(HUMAN, ["trust", "--yes"]).ok();
+    assert_eq!(finding(), None);
+    assert!(!mark.exists());
+}
+
+#[test]
 fn l2_a_filter_of_the_users_own_settings_needs_no_approval() {
     let world = world();
     let (program, _) = filter(&world);

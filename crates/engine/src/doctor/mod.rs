@@ -114,6 +114,7 @@ pub fn examine(options: &Options) -> Vec<Check> {
     if let Some(common) = &place.common_dir {
         merge_driver(&mut found, &place, common);
         hooks(&mut found, &place);
+        git_programs(&mut found, &place);
         git_locks(&mut found, common);
         turns(&mut found, &place.control_dir);
     }
@@ -276,6 +277,25 @@ fn merge_driver(found: &mut Findings, place: &Place, common: &Path) {
             "git merges issue files as plain text here: .jit/.gitattributes does not name the merge driver",
             help,
         );
+    }
+}
+
+/// Reports programs of git's settings here that are not started, because the user has not approved them.
+fn git_programs(found: &mut Findings, place: &Place) {
+    let programs = match crate::git_programs::of(place) {
+        Ok(programs) => programs,
+        Err(refusal) => return found.fail("git programs", &refusal.message, "mend what the message names"),
+    };
+    let withheld = programs.into_iter().filter(|(_, is_approved)| !is_approved);
+    let mut names: Vec<String> = withheld.map(|(one, _)| one.name).collect();
+    names.dedup();
+    if !names.is_empty() {
+        let message = format!(
+            "git's settings of this repository name programs that you have not approved, so jit does not let git start \
+             them: {}",
+            names.join(", ")
+        );
+        found.warn("git programs", message, "jit trust");
     }
 }
 

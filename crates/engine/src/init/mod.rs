@@ -38,6 +38,7 @@ use crate::compat::lock_file_format;
 use crate::context::{Surroundings, control_mode, ensure_control_dir};
 use crate::file_locks::service::LOCKS;
 use crate::gates::presets;
+use crate::git_programs::{DRIVER_COMMAND, FORMER_COMMAND};
 use crate::hooks::git::rewritten::REWRITTEN;
 use crate::identity::Source;
 use crate::refusals::refuse;
@@ -98,13 +99,6 @@ issue.json merge=jit-issue text eol=lf
 /// The name of the merge driver in git's configuration.
 pub const MERGE_DRIVER: &str = "jit-issue";
 pub(crate) const DRIVER_NAME: &str = "jit: issues, field by field";
-/// The end of the command, and the whole of it in earlier versions. If no `jit` is found, both sides are kept with
-/// conflict markers: git itself would take ours.
-pub(crate) const DRIVER_COMMAND: &str = "if command -v jit >/dev/null 2>&1; then jit merge-driver %O %A %B %P; \
-    else echo jit is not on PATH, merged line by line: %P >&2; \
-    git merge-file --marker-size=%L -L ours -L base -L theirs %A %O %B; fi";
-/// The command of earlier versions.
-const FORMER_COMMAND: &str = "jit merge-driver %O %A %B %P";
 
 /// The steps that were done, each in a few words, and warnings.
 #[derive(Debug, Default)]

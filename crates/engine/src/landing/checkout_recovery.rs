@@ -298,8 +298,6 @@ enum Staged {
 /// Reads the index, and the paths that are not to be in the checkout (`skip-worktree`).
 fn index(root: &Path) -> Outcome<(HashMap<PathBuf, Staged>, HashSet<PathBuf>)> {
     let listed = Git::at(root)
-        .without_hooks()
-        .setting("core.fsmonitor", "false")
         .args(["ls-files", "-s", "-v", "-z"])
         .run()
         .map_err(failed)?;
@@ -328,12 +326,7 @@ fn index(root: &Path) -> Outcome<(HashMap<PathBuf, Staged>, HashSet<PathBuf>)> {
 
 /// The object ids of these files, in the same order.
 fn objects(root: &Path, paths: &[&Path]) -> Outcome<Vec<String>> {
-    let git = || {
-        Git::at(root)
-            .without_hooks()
-            .setting("core.fsmonitor", "false")
-            .arg("hash-object")
-    };
+    let git = || Git::at(root).arg("hash-object");
     let breaks = |path: &&Path| path.as_os_str().as_bytes().contains(&b'\n');
     if paths.iter().any(breaks) {
         let one = |path: &&Path| git().arg("--").arg(path).line().map_err(failed);
@@ -415,7 +408,7 @@ fn stands(note: &Note, changes: &[Change]) -> Outcome<Vec<Stands>> {
 /// before; `None` if git failed.
 fn take_back(note: &Note) -> Outcome<Option<HashSet<PathBuf>>> {
     let root = &note.root;
-    let git = || Git::at(root).without_hooks().setting("core.fsmonitor", "false");
+    let git = || Git::at(root);
     let mut changes = changes(root, &note.old, &note.new)?;
     changes.retain(|one| !note.own.contains(&one.path));
     let (index, hidden) = index(root)?;
@@ -535,7 +528,6 @@ fn is_cut_off(root: &Path, new: &str, change: &Change) -> Outcome<bool> {
     revision.push(":");
     revision.push(path);
     let (code, whole, _) = Git::at(root)
-        .without_hooks()
         .args(["cat-file", "--filters"])
         .arg(revision)
         .try_run()

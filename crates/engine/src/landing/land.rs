@@ -343,9 +343,7 @@ impl Refreshed {
     pub(super) fn git(&self, root: &Path) -> Git {
         Git::at(root)
             .env("GIT_INDEX_FILE", self.path())
-            .setting("core.fsmonitor", "false")
             .setting("core.splitIndex", "false")
-            .without_hooks()
     }
 }
 

@@ -129,11 +129,7 @@ impl Repo {
     pub fn git(&self) -> Git {
         let mut option = OsString::from("--git-dir=");
         option.push(&self.common);
-        let git = self
-            .git_at(&self.scratch)
-            .arg(option)
-            .without_hooks()
-            .holding(self.turn());
+        let git = self.git_at(&self.scratch).arg(option).holding(self.turn());
         match path_with_jit() {
             // The merge driver for issues needs this: git finds `jit` by its name.
             Some(path) => git.env("PATH", path),
@@ -143,7 +139,7 @@ impl Repo {
 
     /// Git in a worktree, as its owner would run it there, but without hooks.
     pub fn in_worktree(&self, root: &Path) -> Git {
-        let git = self.git_at(root).without_hooks().holding(self.turn());
+        let git = self.git_at(root).holding(self.turn());
         match path_with_jit() {
             Some(path) => git.env("PATH", path),
             None => git,

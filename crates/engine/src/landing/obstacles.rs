@@ -37,10 +37,7 @@ const ISSUES: &str = ".jit/issues";
 const IDENTITY: &str = ".jit/worktree.json";
 
 fn within(root: &Path) -> Git {
-    Git::at(root)
-        .args(["--no-optional-locks", "--literal-pathspecs"])
-        .setting("core.fsmonitor", "false")
-        .without_hooks()
+    Git::at(root).args(["--no-optional-locks", "--literal-pathspecs"])
 }
 
 fn paths(out: &[u8]) -> impl Iterator<Item = PathBuf> {

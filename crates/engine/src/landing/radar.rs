@@ -405,14 +405,12 @@ impl Live {
                 .arg(option("--git-dir=", &entry.git_dir))
                 .arg(option("--work-tree=", root))
                 .env("GIT_INDEX_FILE", &taken.index)
-                .setting("core.fsmonitor", "false")
                 .setting("core.splitIndex", "false")
                 .setting("core.untrackedCache", "false")
                 .setting("core.safecrlf", "false")
                 .setting("index.skipHash", "true")
                 .setting("add.ignoreErrors", "false")
-                .setting("advice.addEmbeddedRepo", "false")
-                .without_hooks(),
+                .setting("advice.addEmbeddedRepo", "false"),
         )
     }
 

@@ -207,7 +207,6 @@ impl Repo {
         let spec = format!("+refs/heads/{branch}:{own}");
         let ran = self
             .at_home()
-            .without_hooks()
             .args([
                 "fetch",
                 "-q",

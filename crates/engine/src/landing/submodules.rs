@@ -65,8 +65,6 @@ impl Known {
             Self::GitFolder(folder) => Git::in_git_dir(folder).setting("core.worktree", folder),
         };
         git.arg("--no-optional-locks")
-            .setting("core.fsmonitor", "false")
-            .without_hooks()
     }
 
     fn has(&self, commit: &str) -> Outcome<bool> {
@@ -305,12 +303,7 @@ struct Stays {
 /// Checks out the commit in a submodule without changes; otherwise returns the reason why not.
 fn bring(sub: &Path, bump: &Bump) -> Outcome<Option<Stays>> {
     let stays = |why: String| Ok(Some(Stays { why, command: None }));
-    let git = || {
-        Git::at(sub)
-            .setting("core.fsmonitor", "false")
-            .setting("submodule.recurse", "false")
-            .without_hooks()
-    };
+    let git = || Git::at(sub).setting("submodule.recurse", "false");
     let head = git().verify("HEAD^{commit}").map_err(failed)?;
     if head.as_deref() == Some(&bump.to) {
         return Ok(None);

@@ -96,7 +96,6 @@ fn clone(root: &Path, name: &Path, path: &Path, copy: &Path) -> bool {
     // Its own address is known before another one is used.
     let known = own(&["--quiet", "init"]);
     let cloned = Git::at(root)
-        .without_hooks()
         // A name may contain `=`, which an option cannot.
         .env("GIT_CONFIG_COUNT", "2")
         .env("GIT_CONFIG_KEY_0", key)
@@ -132,7 +131,6 @@ fn fetch(root: &Path, path: &Path, copy: &Path) -> bool {
         return false;
     }
     let fetched = Git::at(&own)
-        .without_hooks()
         .setting("protocol.version", "2")
         .args(["fetch", "-q", "--no-tags", "--no-recurse-submodules", "--"])
         .arg(copy)

@@ -522,8 +522,6 @@ fn status_of(site: &Site) -> Result<Vec<u8>, GitError> {
 
 fn quiet(git: Git) -> Git {
     git.arg("--no-optional-locks")
-        .setting("core.fsmonitor", "false")
-        .without_hooks()
 }
 
 /// Returns whether a repository has commits that are on no remote, or files that are in no commit. True if it cannot

@@ -133,7 +133,6 @@ pub fn git(common: &Path, dir: &Path) -> Git {
     option.push(common);
     Git::at(dir)
         .arg(option)
-        .setting("core.fsmonitor", "false")
         .setting("core.splitIndex", "false")
         .setting("core.protectNTFS", "false")
         .setting("core.protectHFS", "false")
@@ -141,7 +140,6 @@ pub fn git(common: &Path, dir: &Path) -> Git {
         .env("GIT_AUTHOR_EMAIL", "jit@localhost")
         .env("GIT_COMMITTER_NAME", "jit")
         .env("GIT_COMMITTER_EMAIL", "jit@localhost")
-        .without_hooks()
 }
 
 pub(super) fn text(bytes: &[u8]) -> String {

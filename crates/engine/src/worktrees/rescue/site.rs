@@ -171,10 +171,8 @@ impl Site {
         if self.root_is_there {
             git = git.arg(option("--work-tree=", &self.root));
         }
-        git.setting("core.fsmonitor", "false")
-            .setting("core.untrackedCache", "false")
+        git.setting("core.untrackedCache", "false")
             .setting("core.quotePath", "false")
-            .without_hooks()
     }
 
     /// Refuses while a process has its current folder inside.
