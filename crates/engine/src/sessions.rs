@@ -336,9 +336,9 @@ fn written(cx: &Context) -> Option<i64> {
 
 /// Whether the registry is older than the time between two heartbeats: sessions may have become stale since.
 fn is_old(cx: &Context) -> bool {
-    let interval =
-        i64::try_from(cx.config.heartbeat_interval_secs().saturating_mul(1000)).unwrap_or(i64::MAX);
-    written(cx).is_some_and(|at| cx.clock.wall().ms().saturating_sub(at) >= interval)
+    let interval = cx.config.heartbeat_interval_secs().saturating_mul(1000);
+    // A time in the future is no reason to wait for it.
+    written(cx).is_some_and(|at| cx.clock.wall().ms().abs_diff(at) >= interval)
 }
 
 /// Whether the registry was written before one of these sessions became stale.
@@ -353,7 +353,7 @@ fn has_new_stale(cx: &Context, sessions: &[SessionView]) -> bool {
             .saturating_add(cx.config.stale_after_ms())
     };
     match (stale.map(since).max(), written(cx)) {
-        (Some(since), Some(at)) => at <= since,
+        (Some(since), Some(at)) => at <= since || at > cx.clock.wall().ms(),
         _ => false,
     }
 }

@@ -90,6 +90,18 @@ fn d4_lines_of_other_programs_are_kept_and_shown() {
 }
 
 #[test]
+fn d4_a_line_of_another_program_with_a_sequence_is_kept() {
+    let world = World::with_jit(JIT);
+    work(&world, "one");
+    let mut line = entry(2, "numbered");
+    line["sequence"] = json!(1);
+    append(&world, &format!("{line}\n"));
+    work(&world, "two");
+    work(&world, "three");
+    assert_eq!(details(&lines(&world)), ["one", "numbered", "two", "three"]);
+}
+
+#[test]
 fn d4_many_lines_of_other_programs_are_no_end_of_the_file() {
     let world = World::with_jit(JIT);
     work(&world, "one");

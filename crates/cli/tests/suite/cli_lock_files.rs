@@ -154,6 +154,65 @@ fn b14_the_writer_of_the_present_lock_file_is_the_holder() {
 }
 
 #[test]
+fn b14_a_malformed_file_in_the_place_of_the_holders_frees_the_activity() {
+    let world = planned();
+    write_lock(&world, "first");
+    assert_eq!(held_by(&world), "agent:first");
+    fs::remove_file(lock_file(&world)).expect("removed");
+    let created = fs::File::create_new(lock_file(&world)).expect("created");
+    created
+        .set_modified(SystemTime::now() - Duration::from_secs(120))
+        .expect("an older file");
+    assert_eq!(held_by(&world), Value::Null);
+    let ran = acquire(&world, "agent:a").ok();
+    assert!(ran.stderr.contains("not by the protocol"), "{}", ran.stderr);
+    assert_eq!(held_by(&world), "agent:a");
+}
+
+#[test]
+fn b14_a_file_that_jit_may_not_read_holds_its_activity_and_nothing_else() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let way = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    let mut may = std::process::Command::new(way[0]);
+    may.args(&way[1..]).args([JIT, "--version"]);
+    if !may.output().is_ok_and(|output| output.status.success()) {
+        jit_testkit::world::tools::say("left out: only root can act as another user");
+        return;
+    }
+    let world = planned();
+    give(world.root(), 65534);
+    write_lock(&world, "filer");
+    let closed = fs::Permissions::from_mode(0o000);
+    fs::set_permissions(lock_file(&world), closed).expect("a mode");
+    let by_user = |agent: &str, words: &[&str]| world.run(world.jit_by_way_of(&way, agent, words));
+    for words in [
+        &["claim", "acquire", "WI-001"][..],
+        &["status"],
+        &["issue", "update", "WI-001", "--title", "x"],
+    ] {
+        let _ = by_user("agent:b", words).ok();
+    }
+    let refused = by_user("agent:a", &["claim", "acquire", "WI-001-A1"]).exits(4);
+    let file = "activities/WI-001-A1.lock";
+    assert!(
+        refused.stderr.contains("cannot be read") && refused.stderr.contains(file),
+        "{}",
+        refused.stderr
+    );
+    fs::remove_file(lock_file(&world)).expect("removed");
+    let _ = by_user("agent:a", &["claim", "acquire", "WI-001-A1"]).ok();
+}
+
+fn give(path: &std::path::Path, user: u32) {
+    std::os::unix::fs::lchown(path, Some(user), Some(user)).expect("we are root");
+    if path.symlink_metadata().expect("meta").is_dir() {
+        for entry in fs::read_dir(path).expect("a folder").flatten() {
+            give(&entry.path(), user);
+        }
+    }
+}
+
+#[test]
 fn b13_ids_imply_type_and_parent() {
     let world = planned();
     let shown = |id: &str| world.jit(["issue", "show", id, "--json"]).ok().json();

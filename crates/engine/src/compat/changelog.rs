@@ -1,9 +1,9 @@
 //! `changelog.log`: a record of the work done, one JSON object a line, for people and for programs that read files
 //! (D4).
 //!
-//! jit's own lines have a `sequence` and follow from the log. Each entry in the log names its previous entry, so missing
-//! lines or a missing file are noticed at the next entry. Programs without jit append lines of their own, without a
-//! `sequence`; these lines are in this file only.
+//! jit's own lines have a `sequence` and follow from the log: one is known by its sequence and time. Each entry in the log
+//! names its previous entry, so missing lines or a missing file are noticed at the next entry. Programs without jit append
+//! lines of their own, mostly without a `sequence`; these lines are in this file only.
 //!
 //! What must hold:
 //!
@@ -14,6 +14,7 @@
 //!
 //! Limitation: a line that another program appends while the file is written anew may be lost.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write as _};
 use std::ops::ControlFlow;
@@ -21,16 +22,15 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use jit_core::log::event::{Event, Stamped};
-use jit_core::model::refusal::Code;
+use jit_core::model::time::Wall;
 use jit_core::query::claim_views::changelog_line;
-use jit_os::file;
+use jit_os::{file, io_refusal};
 use jit_store::Outcome;
 use serde::Deserialize;
 
 use crate::api::stream::WorkEntry;
 use crate::compat::lock_file_format::{agent_named, earliest};
 use crate::context::Context;
-use crate::refusals::refuse;
 
 /// Number of bytes at the end of the file that are read first to find the last own line.
 const END: u64 = 256 << 10;
@@ -40,7 +40,8 @@ pub(crate) const DAMAGED: &str = "changelog.damaged";
 
 /// The origin of a line of the file.
 enum Line<'a> {
-    Own(u64),
+    /// It has this sequence, and perhaps a time.
+    Own(u64, Option<Wall>),
     Theirs(TheirLine<'a>),
     Damaged,
 }
@@ -62,8 +63,10 @@ impl<'a> Line<'a> {
     fn of(bytes: &'a [u8]) -> Self {
         match serde_json::from_slice::<TheirLine<'a>>(bytes) {
             Ok(TheirLine {
-                sequence: Some(own), ..
-            }) => Self::Own(own),
+                sequence: Some(own),
+                timestamp,
+                ..
+            }) => Self::Own(own, timestamp.and_then(|at| at.parse().ok())),
             Ok(line) => Self::Theirs(line),
             // Fields of an unexpected type are none of our business.
             Err(_) if serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(bytes).is_ok() => {
@@ -125,8 +128,8 @@ fn end_of(file: &fs::File) -> io::Result<End> {
         for (n, line) in bytes.trim_ascii_end().rsplit(|b| *b == b'\n').enumerate() {
             match Line::of(line) {
                 // jit writes a line together with its newline.
-                Line::Own(_) if n == 0 && open => last = Some(u64::MAX),
-                Line::Own(sequence) => last = Some(sequence),
+                Line::Own(..) if n == 0 && open => last = Some(u64::MAX),
+                Line::Own(sequence, _) => last = Some(sequence),
                 Line::Damaged if n == 0 && len > 0 => last = Some(u64::MAX),
                 Line::Damaged | Line::Theirs(_) => continue,
             }
@@ -142,6 +145,7 @@ fn end_of(file: &fs::File) -> io::Result<End> {
 
 /// Writes the file anew: the entries of the log up to `previous`, the lines of others between them, and the new ones.
 fn write_anew(cx: &Context, path: &Path, previous: u64, new: &[u8]) -> io::Result<()> {
+    let own = own_lines(cx, previous)?;
     let old = fs::read(path)?;
     let (mut theirs, mut damaged, mut last) = (Vec::new(), Vec::new(), 0);
     for line in old
@@ -149,27 +153,22 @@ fn write_anew(cx: &Context, path: &Path, previous: u64, new: &[u8]) -> io::Resul
         .filter(|line| !line.trim_ascii().is_empty())
     {
         match Line::of(line) {
-            Line::Own(sequence) if sequence <= previous => last = sequence.max(last),
-            Line::Own(_) | Line::Damaged => damaged.extend([line, b"\n"].concat()),
-            Line::Theirs(_) => theirs.push((last, line)),
+            Line::Own(sequence, at) if own.get(&sequence).is_some_and(|(time, _)| at == Some(*time)) => {
+                last = sequence.max(last);
+            }
+            Line::Own(sequence, _) if sequence > previous => damaged.extend([line, b"\n"].concat()),
+            Line::Damaged => damaged.extend([line, b"\n"].concat()),
+            Line::Own(..) | Line::Theirs(_) => theirs.push((last, line)),
         }
     }
     let mut theirs = theirs.into_iter().peekable();
     let mut bytes = Vec::new();
-    cx.store
-        .events(0, &mut |line: Stamped| {
-            if line.sequence > previous {
-                return ControlFlow::Break(());
-            }
-            if let Some(own) = changelog_line(&line) {
-                while let Some((_, line)) = theirs.next_if(|(after, _)| *after < line.sequence) {
-                    bytes.extend_from_slice(&[line, b"\n"].concat());
-                }
-                bytes.extend(own);
-            }
-            ControlFlow::Continue(())
-        })
-        .map_err(|refusal| io::Error::other(refusal.message))?;
+    for (sequence, (_, line)) in own {
+        while let Some((_, line)) = theirs.next_if(|(after, _)| *after < sequence) {
+            bytes.extend_from_slice(&[line, b"\n"].concat());
+        }
+        bytes.extend(line);
+    }
     for (_, line) in theirs {
         bytes.extend_from_slice(&[line, b"\n"].concat());
     }
@@ -178,6 +177,20 @@ fn write_anew(cx: &Context, path: &Path, previous: u64, new: &[u8]) -> io::Resul
         keep_damaged(&cx.place.control_dir.join(DAMAGED), &damaged)?;
     }
     file::refresh(path, &bytes)
+}
+
+/// jit's lines from the log, with their times, by sequence.
+fn own_lines(cx: &Context, previous: u64) -> io::Result<BTreeMap<u64, (Wall, Vec<u8>)>> {
+    let mut own = BTreeMap::new();
+    let events = cx.store.events(0, &mut |line: Stamped| {
+        if line.sequence > previous {
+            return ControlFlow::Break(());
+        }
+        own.extend(changelog_line(&line).map(|text| (line.sequence, (line.at, text))));
+        ControlFlow::Continue(())
+    });
+    events.map_err(|refusal| io::Error::other(refusal.message))?;
+    Ok(own)
 }
 
 fn keep_damaged(path: &Path, lines: &[u8]) -> io::Result<()> {
@@ -189,13 +202,14 @@ fn keep_damaged(path: &Path, lines: &[u8]) -> io::Result<()> {
 /// Returns the entries that other programs appended, oldest first. Lines without a time, a worker and an action are left
 /// out.
 pub(crate) fn entries_of_others(cx: &Context) -> Outcome<Vec<WorkEntry>> {
-    let bytes = file::read_real(&path(cx), u64::MAX).map_err(|e| refuse(Code::Io, e))?;
+    let path = path(cx);
+    let bytes = file::read_real(&path, u64::MAX).map_err(|e| io_refusal("read", &path, &e))?;
     let mut entries: Vec<WorkEntry> = bytes
         .unwrap_or_default()
         .split(|b| *b == b'\n')
         .filter_map(|line| match Line::of(line) {
             Line::Theirs(line) => line.entry(),
-            Line::Own(_) | Line::Damaged => None,
+            Line::Own(..) | Line::Damaged => None,
         })
         .collect();
     entries.sort_by_key(|entry| entry.timestamp);

@@ -18,12 +18,16 @@
 //!
 //! | content | meaning |
 //! |---|---|
-//! | empty or not readable, written less than 30 seconds ago | its writer is still at work: held by [`UNNAMED_HOLDER`] until 30 seconds after the last write |
+//! | empty or not a lock, written less than 30 seconds ago | its writer is still at work: held by [`UNNAMED_HOLDER`] until 30 seconds after the last write |
+//! | the system does not let jit read it | held by [`UNNAMED_HOLDER`] for as long as the file exists |
 //! | `expires` without a time zone | the latest time that it can mean: that of UTC-12 |
 //! | `expires` after the year 9998, or later than a lease may last | held for as long as the file exists |
 //! | a byte order mark before the JSON | ignored |
 //!
-//! A file that is not readable 30 seconds after its last write is malformed, and is replaced.
+//! A file that is no lock 30 seconds after its last write is malformed, and is replaced.
+//!
+//! jit removes a file that it found to be over only if it still is: the file gets another name first and is read again
+//! there. Limitation: if jit is killed between both, a file that was created at that moment keeps the other name.
 //!
 //! If a lock file of jit was deleted, the next command about claims, or `jit validate`, creates it again. The
 //! modification time of the folder shows that there is something to check.
@@ -32,6 +36,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -147,46 +152,71 @@ pub fn list(control_dir: &Path) -> io::Result<Vec<IssueId>> {
 
 /// Reads a lock file; `None` if there is none. `now` decides whether its writer may still be at work.
 pub fn read(control_dir: &Path, activity: &IssueId, now: Wall) -> io::Result<Option<Found>> {
-    let path = path(control_dir, activity);
-    let bytes = match file::read_real(&path, MAX_FILE) {
+    read_at(&path(control_dir, activity), activity, now)
+}
+
+fn read_at(path: &Path, activity: &IssueId, now: Wall) -> io::Result<Option<Found>> {
+    let bytes = match file::read_real(path, MAX_FILE) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return Ok(None),
         Err(e) if e.kind() == io::ErrorKind::InvalidInput => {
             return Ok(Some(Found::Malformed(e.to_string())));
         }
         Err(e) if e.kind() == io::ErrorKind::FileTooLarge => {
-            return Ok(Some(unreadable(&path, activity, e.to_string(), now)));
+            return Ok(Some(unreadable(path, activity, e.to_string(), now)));
         }
-        Err(e) => return Err(e),
+        Err(e) => return Ok(Some(held_unread(activity, &e, now))),
     };
     Ok(Some(match understand(activity, &bytes, now) {
         Ok(found) => found,
-        Err(why) => unreadable(&path, activity, why, now),
+        Err(why) => unreadable(path, activity, why, now),
     }))
 }
 
 /// A file that is no lock: yet, if it was written just now.
 fn unreadable(path: &Path, activity: &IssueId, why: String, now: Wall) -> Found {
-    let modified = path.symlink_metadata().and_then(|meta| meta.modified()).ok();
-    let since = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-    let written =
-        Wall::from_ms(since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX)));
+    let written = path
+        .symlink_metadata()
+        .map_or(Wall::from_ms(0), |meta| written_at(&meta));
     let expires = written.plus_ms(WRITING_MS);
-    match UNNAMED_HOLDER.parse() {
-        Ok(holder) if expires > now => Found::Theirs(LockedBy {
-            file: LockFile {
-                activity: activity.clone(),
-                holder,
-                acquired: written.min(now),
-                expires,
-                task: None,
-            },
-            doubt: Some(format!(
-                "was written just now and is not readable yet ({why}): its writer holds {activity} until {expires}"
-            )),
-        }),
-        _ => Found::Malformed(why),
+    if expires <= now {
+        return Found::Malformed(why);
     }
+    let doubt = format!(
+        "was written just now and is not readable yet ({why}): its writer holds {activity} until {expires}"
+    );
+    held_unnamed(activity, (written.min(now), expires), doubt).unwrap_or(Found::Malformed(why))
+}
+
+/// A file that the system does not let jit read.
+fn held_unread(activity: &IssueId, error: &io::Error, now: Wall) -> Found {
+    let doubt = format!("cannot be read ({error}): {activity} is held while it exists");
+    let times = (now, Wall::from_ms(i64::MAX));
+    held_unnamed(activity, times, doubt).unwrap_or_else(|| Found::Malformed(error.to_string()))
+}
+
+fn held_unnamed(activity: &IssueId, (acquired, expires): (Wall, Wall), doubt: String) -> Option<Found> {
+    let file = LockFile {
+        activity: activity.clone(),
+        holder: UNNAMED_HOLDER.parse().ok()?,
+        acquired,
+        expires,
+        task: None,
+    };
+    Some(Found::Theirs(LockedBy {
+        file,
+        doubt: Some(doubt),
+    }))
+}
+
+/// The time of the last write. Programs may set it, to one in the future too, but not the kernel's own time of that change.
+fn written_at(meta: &fs::Metadata) -> Wall {
+    let ms = |secs: i64, nanos: i64| secs.saturating_mul(1000).saturating_add(nanos / 1_000_000);
+    let (written, changed) = (
+        ms(meta.mtime(), meta.mtime_nsec()),
+        ms(meta.ctime(), meta.ctime_nsec()),
+    );
+    Wall::from_ms(written.min(changed))
 }
 
 /// Reads the content of a lock file, or says why it is none.
@@ -333,14 +363,26 @@ pub fn drop_task(control_dir: &Path, activity: &IssueId, task: &IssueId) -> io::
     changing(control_dir, activity, || file::refresh(&path, &bytes))
 }
 
-/// Removes the lock file: the activity has no holder any more.
-pub fn remove(control_dir: &Path, activity: &IssueId) -> io::Result<()> {
+/// Removes the lock file if `is_over` finds that it counts no more. Another program may replace the file at any moment: it
+/// is judged after it got another name, and gets its name back if it counts.
+pub fn remove_if(
+    control_dir: &Path,
+    activity: &IssueId,
+    now: Wall,
+    is_over: impl Fn(&Found) -> bool,
+) -> io::Result<()> {
     changing(control_dir, activity, || {
         set_folder_aside(control_dir, activity)?;
-        match fs::remove_file(path(control_dir, activity)) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-            _ => Ok(()),
+        let name = path(control_dir, activity);
+        let aside = folder(control_dir).join(format!("{activity}.over-{:016x}", jit_os::random::u64()?));
+        match fs::rename(&name, &aside) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            renamed => renamed?,
         }
+        if read_at(&aside, activity, now)?.is_some_and(|found| !is_over(&found)) {
+            fs::hard_link(&aside, &name)?;
+        }
+        fs::remove_file(&aside)
     })
 }
 
@@ -548,6 +590,40 @@ mod tests {
             let before = read(folder.path(), &id, written.minus_ms(86_400_000)).expect("read");
             assert!(matches!(before, Some(Found::Theirs(_))), "{before:?}");
         }
+        // A time that a program chose does not hold the activity longer.
+        fs::File::options()
+            .write(true)
+            .open(&path)
+            .and_then(|file| file.set_modified(UNIX_EPOCH + Duration::from_secs(40_000_000_000)))
+            .expect("a time");
+        let now = written_at(&path.symlink_metadata().expect("the file"));
+        let at = |ms| read(folder.path(), &id, now.plus_ms(ms)).expect("read");
+        assert!(matches!(at(29_999), Some(Found::Theirs(_))));
+        assert!(matches!(at(30_000), Some(Found::Malformed(_))));
+    }
+
+    #[test]
+    fn b14_a_file_that_another_program_put_there_meanwhile_is_not_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let control = folder.path();
+        make_folder(control, false).expect("the folder");
+        let id: IssueId = "WI-001-A1".parse().expect("an id");
+        let (path, now) = (path(control, &id), wall("2026-01-24T12:00:00Z"));
+        let file =
+            |holder: &str, at: &str| format!(r#"{{"holder":"{holder}","expires":"2026-01-24T{at}:00:00Z"}}"#);
+        let is_over = |found: &Found| matches!(found, Found::Theirs(found) if found.file.expires <= now);
+        // The caller judged the first file. When it removes it, the second one is there.
+        let second = file("second", "13");
+        fs::write(&path, &second).expect("write");
+        remove_if(control, &id, now, is_over).expect("left alone");
+        assert_eq!(fs::read_to_string(&path).expect("there"), second);
+        fs::write(&path, file("first", "11")).expect("write");
+        remove_if(control, &id, now, is_over).expect("removed");
+        remove_if(control, &id, now, is_over).expect("nothing to remove");
+        assert_eq!(
+            fs::read_dir(super::folder(control)).expect("the folder").count(),
+            0
+        );
     }
 
     #[test]

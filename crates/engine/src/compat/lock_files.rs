@@ -6,7 +6,9 @@
 //! - An expired file is reported, and recorded in the log as it was. The next holder of the activity replaces it.
 //! - A malformed file is reported. The next holder of the activity removes it.
 //! - A file that may still be written, or whose times are in doubt, counts as held and is reported.
-//! - If one program deleted its file and another one created its own, the other one is the holder.
+//! - If one program deleted its file and another one created its own, the other one is the holder. If the other file is
+//!   malformed, the activity is free.
+//! - A file is removed only if it still is what was judged: another program may replace it at any moment.
 //! - A file of jit that was deleted or overwritten while its lease is active is created again, and that is reported.
 //! - A reader compares the files itself, and sees the state that the next writer will record.
 //! - Only leases that came from a lock file end when it is deleted.
@@ -205,6 +207,8 @@ fn lock_file_news(cx: &Context, view: &View) -> Outcome<News> {
                 news.warnings.push(format!(
                     "the lock file of {id} is not by the protocol ({why}): it counts for nothing"
                 ));
+                // The holder's file is not there any more.
+                news.gone.extend(lease);
             }
             Some(Found::Ours(_)) | None => {}
         }
@@ -314,11 +318,17 @@ pub(crate) fn take_lock_files(cx: &Context, events: &[Event]) -> Outcome<()> {
                     return Err(refusal);
                 }
                 // A leftover: an older lease of jit, an expired file, or a malformed one.
-                _ => activities::remove(control, id).map_err(trouble)?,
+                _ => activities::remove_if(control, id, now, |found| is_leftover(found, now))
+                    .map_err(trouble)?,
             }
         }
     }
     Ok(())
+}
+
+/// Whether a lock file keeps nobody from acquiring the activity.
+fn is_leftover(found: &Found, now: Wall) -> bool {
+    !matches!(found, Found::Theirs(found) if found.file.expires > now)
 }
 
 /// After an append: updates the lock files of the activities that it changed. Returns messages about unexpected
@@ -362,14 +372,14 @@ fn take_out_of_file(cx: &Context, lease: &Lease, issue: &Issue) -> io::Result<()
     if !is_from_file(lease) {
         return Ok(());
     }
-    let is_holders = |id: &IssueId| -> io::Result<bool> {
-        let found = activities::read(control, id, cx.clock.wall())?;
-        Ok(matches!(found, Some(Found::Theirs(found)) if found.file.holder == lease.agent_id))
-    };
-    if is_holders(&issue.id)? {
-        activities::remove(control, &issue.id)?;
+    let now = cx.clock.wall();
+    let is_holders =
+        |found: &Found| matches!(found, Found::Theirs(found) if found.file.holder == lease.agent_id);
+    let read = |id: &IssueId| activities::read(control, id, now);
+    if read(&issue.id)?.is_some_and(|found| is_holders(&found)) {
+        activities::remove_if(control, &issue.id, now, is_holders)?;
     } else if let Some(parent) = &issue.parent
-        && is_holders(parent)?
+        && read(parent)?.is_some_and(|found| is_holders(&found))
     {
         activities::drop_task(control, parent, &issue.id)?;
     }
@@ -390,14 +400,12 @@ fn mirror(cx: &Context, id: &IssueId, lines: &[Stamped], table: &dyn Table) -> i
         return mirror_lease(cx, &lease, lines, table);
     }
     let now = cx.clock.wall();
-    let is_over = match activities::read(control, id, now)? {
-        None => false,
-        Some(Found::Ours(_)) => true,
-        Some(Found::Theirs(found)) => is_activity && found.file.expires <= now,
-        Some(Found::Malformed(_)) => is_activity,
+    let is_over = |found: &Found| match found {
+        Found::Ours(_) => true,
+        Found::Theirs(_) | Found::Malformed(_) => is_activity && is_leftover(found, now),
     };
-    if is_over {
-        activities::remove(control, id)?;
+    if activities::read(control, id, now)?.is_some_and(|found| is_over(&found)) {
+        activities::remove_if(control, id, now, is_over)?;
     }
     Ok(None)
 }

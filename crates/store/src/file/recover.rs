@@ -250,7 +250,7 @@ impl FileStore {
         // At any crash in between, either the damaged log is still there to be salvaged again, or all of it is in the
         // backup and the new one only lacks its name.
         let attempt = || -> io::Result<()> {
-            claim_records::complete(&*self.disk, records, last)?;
+            claim_records::complete(&*self.disk, records, last, &backup)?;
             // Not in place: the file of an earlier recovery may be all that is left.
             self.write_durably(RECOVERED, &bytes)?;
             self.disk.rename(RECOVERED, log::NEXT)?;
