@@ -50,14 +50,14 @@ impl Counting {
             .args(args);
         let _ = yard.world.run(command).ok();
         let log = fs::read_to_string(&self.log).expect("the log");
-        let mut commands: Vec<String> = log.lines().map(command).collect();
+        let mut commands: Vec<String> = log.lines().map(verb_of).collect();
         commands.sort();
         commands
     }
 }
 
 /// The command in the arguments of git.
-fn command(line: &str) -> String {
+fn verb_of(line: &str) -> String {
     let mut words = line.split(' ');
     while let Some(word) = words.next() {
         match word {
@@ -164,9 +164,9 @@ fn h2_units_that_were_built_on_each_other_land_in_one_run() {
 fn h7_a_landed_worktree_is_removed_with_few_git_processes() {
     let yard = Yard::new();
     let git = Counting::new(&yard);
-    let path = yard.done("a", "file", "a\n");
-    let _ = yard.merge(&["a"]).ok();
-    let commands = git.commands(&yard, &yard.repo(), &["worktree", "cleanup", "a"]);
+    let path = yard.done("has-landed", "file", "new\n");
+    let _ = yard.merge(&["has-landed"]).ok();
+    let commands = git.commands(&yard, &yard.repo(), &["worktree", "cleanup", "has-landed"]);
     assert_eq!(commands, ["hash-object", "rev-list", "status", "update-ref"]);
     assert!(!path.exists());
 }
