@@ -12,6 +12,7 @@ mod agents;
 mod contend;
 mod fill;
 mod issues;
+mod landing;
 mod report;
 mod scratch;
 mod spawn;
@@ -32,7 +33,7 @@ use stats::Summary;
 
 const USAGE: &str = "usage: bench [filter] [--jit PATH] [--dir DIR] [--pairs N] [--seconds N] [--workers N]
 
-  filter     part of a section's name: start, claim, contend, scale, hooks, issues, units, agents, size
+  filter     part of a section's name: start, claim, contend, scale, hooks, issues, units, landing, agents, size
   --jit      the program to measure (default: jit beside this one)
   --dir      where to make the scratch repositories (default: the folder this program's folder is in)
   --pairs    how often each program is started in turn (default 300)
@@ -156,7 +157,7 @@ fn find_tools(options: &Options, beside: &Path) -> io::Result<Tools> {
 /// One section of the table.
 type Section = (&'static str, fn(&mut Bench<'_>) -> io::Result<()>);
 
-const SECTIONS: [Section; 9] = [
+const SECTIONS: [Section; 10] = [
     ("start", |b| b.start()),
     ("claim", |b| b.claim()),
     ("contend", |b| b.contend()),
@@ -164,6 +165,7 @@ const SECTIONS: [Section; 9] = [
     ("hooks", |b| b.hooks()),
     ("issues", |b| b.issues()),
     ("units", |b| b.units()),
+    ("landing", |b| b.landing()),
     ("agents", |b| b.agents()),
     ("size", |b| b.size()),
 ];
@@ -432,6 +434,73 @@ impl Bench<'_> {
             summary(&saves)?.median.as_secs_f64() * 1e3,
             "ms",
             Some(Limit::AtMost(100.0)),
+        );
+        Ok(())
+    }
+
+    /// Landing and removing finished work, and the answer about one pair.
+    fn landing(&mut self) -> io::Result<()> {
+        let small = Repo::create(self.scratch, self.tools, "landing")?;
+        landing::fill(&small)?;
+        let r = &mut self.report;
+        r.section("landing: processor time of a batch, and removals and one pair, in turn");
+        if cfg!(target_os = "linux") {
+            let [_, few] = landing::batch(&small, landing::FEW)?;
+            let [git, many] = landing::batch(&small, landing::BATCH)?;
+            r.figure(
+                &format!("merge --all of {} / git merges", landing::BATCH),
+                many / git,
+                "x",
+                Some(Limit::AtMost(5.0)),
+            );
+            r.figure(
+                &format!("a unit of {} / one of {}", landing::BATCH, landing::FEW),
+                many / few * landing::FEW as f64 / landing::BATCH as f64,
+                "x",
+                Some(Limit::AtMost(1.3)),
+            );
+        } else {
+            r.not_measured("merge --all", "what children used is known on Linux only");
+        }
+        let rounds = (self.options.pairs / 10).max(5);
+        self.remove_and_look(&small, landing::FILES, rounds)?;
+        let large = Repo::create(self.scratch, self.tools, "landing-large")?;
+        units::fill(&large)?;
+        self.remove_and_look(&large, units::FILES, (rounds / 6).max(3))
+    }
+
+    fn remove_and_look(&mut self, repo: &Repo<'_>, files: usize, rounds: usize) -> io::Result<()> {
+        let summary =
+            |samples: &[Duration]| Summary::of(samples).ok_or_else(|| io::Error::other("no samples"));
+        let [tree, branch, jit] = landing::remove(repo, rounds, &self.scratch.complaints)?;
+        let (tree, branch, jit) = (summary(&tree)?, summary(&branch)?, summary(&jit)?);
+        let [a, b] = [1, 2].map(units::branch);
+        let [git_pair, jit_pair] = self.times(
+            &[
+                repo.git(&["merge-tree", "--write-tree", &a, &b]),
+                repo.jit(&["conflicts", &a, &b, "--json"]),
+            ],
+            &[],
+        )?;
+        let r = &mut self.report;
+        println!("  {files} files:");
+        r.header();
+        r.times("git worktree remove", &tree);
+        r.against("and git branch -d", &branch, "git", &tree, None);
+        r.against(
+            "jit worktree cleanup",
+            &jit,
+            "git",
+            &tree,
+            Some(Limit::AtMost(1.5)),
+        );
+        r.times("git merge-tree", &git_pair);
+        r.against(
+            "jit conflicts, one pair",
+            &jit_pair,
+            "git",
+            &git_pair,
+            Some(Limit::AtMost(3.0)),
         );
         Ok(())
     }

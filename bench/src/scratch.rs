@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::spawn::Program;
 
+/// The settings that name whoever commits.
+pub const WHO: [&str; 4] = ["-c", "user.name=bench", "-c", "user.email=bench@example.com"];
+
 /// A folder that is removed with everything in it when the benchmark ends, unless it ends with an error.
 #[derive(Debug)]
 pub struct Scratch {
@@ -86,8 +89,7 @@ impl<'a> Repo<'a> {
     }
 
     pub fn commit(&self, message: &str) -> io::Result<()> {
-        let who = ["-c", "user.name=bench", "-c", "user.email=bench@example.com"];
-        self.git(&who)
+        self.git(&WHO)
             .args(["commit", "-q", "--allow-empty", "-m", message])
             .run()
     }

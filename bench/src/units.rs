@@ -22,7 +22,7 @@ pub fn path(n: usize) -> String {
     format!("src/part-{:03}/file-{n:05}.txt", n / 100)
 }
 
-fn content(n: usize, own: &str) -> String {
+pub fn content(n: usize, own: &str) -> String {
     (0..20).fold(format!("{own}\n"), |mut text, line| {
         let _ = writeln!(text, "line {line} of file {n}, as somebody wrote it");
         text

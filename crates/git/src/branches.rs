@@ -2,12 +2,11 @@
 //!
 //! What must hold: the answer does not depend on the branch that is checked out, except as the last resort.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
 use crate::config::RepoConfig;
 use crate::discover::Place;
+use crate::refs;
 use crate::run::{Git, GitError};
 
 /// The branch that work starts from and returns to.
@@ -52,48 +51,47 @@ pub fn default_branch(place: &Place, configured: Option<&str>) -> Result<Option<
     let Some(git_dir) = &place.git_dir else {
         return Ok(None);
     };
-    let listing = Git::in_git_dir(git_dir)
-        .args(["for-each-ref", "--format=%(refname)%00%(symref)"])
-        .args(["refs/heads", "refs/remotes"])
-        .run()?;
-    let mut refs: Vec<(String, String)> = Vec::new();
-    for line in listing.split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
-        let line = OsString::from_vec(line.to_vec());
-        // A name that is not UTF-8 cannot be what a person configured.
-        if let Some((name, target)) = line.to_str().and_then(|line| line.split_once('\0')) {
-            refs.push((name.to_owned(), target.to_owned()));
+    let common = place.common_dir.as_deref().unwrap_or(git_dir);
+    let exists = |name: &str| Ok::<bool, GitError>(refs::commit_of(common, name)?.is_some());
+    let symbolic = refs::symbolic_in(common, "refs/remotes")?;
+    let mut remote_heads = Vec::new();
+    for one in &symbolic {
+        let remote = one.name.strip_prefix("refs/remotes/");
+        // Git does not list a name that leads nowhere.
+        if let Some(remote) = remote.and_then(|name| name.strip_suffix("/HEAD"))
+            && exists(&one.name)?
+        {
+            remote_heads.push(remote);
         }
     }
-    let exists = |name: &str| refs.iter().any(|(known, _)| known == name);
-    let remote_heads: Vec<&str> = refs
-        .iter()
-        .filter(|(_, target)| !target.is_empty())
-        .filter_map(|(name, _)| name.strip_prefix("refs/remotes/")?.strip_suffix("/HEAD"))
-        .collect();
     let remote = match remote_heads.as_slice() {
         heads if heads.contains(&"origin") => Some("origin"),
         [only] => Some(*only),
         _ => None,
     };
-    let found = |name: &str, because: Because| {
+    let found = |name: &str, because: Because| -> Result<DefaultBranch, GitError> {
         let local = format!("refs/heads/{name}");
         let remote = format!("refs/remotes/{}/{name}", remote.unwrap_or("origin"));
-        let refname = [local, remote].into_iter().find(|full| exists(full));
-        DefaultBranch {
+        let refname = match (exists(&local)?, exists(&remote)?) {
+            (true, _) => Some(local),
+            (false, true) => Some(remote),
+            (false, false) => None,
+        };
+        Ok(DefaultBranch {
             name: name.to_owned(),
             refname,
             because,
-        }
+        })
     };
     if let Some(remote) = remote {
         let head = format!("refs/remotes/{remote}/HEAD");
         let prefix = format!("refs/remotes/{remote}/");
-        let name = refs
+        let name = symbolic
             .iter()
-            .find(|(name, _)| *name == head)
-            .and_then(|(_, target)| target.strip_prefix(&prefix));
+            .find(|one| one.name == head)
+            .and_then(|one| one.goal.strip_prefix(&prefix));
         if let Some(name) = name {
-            return Ok(Some(found(name, Because::RemoteHead)));
+            return found(name, Because::RemoteHead).map(Some);
         }
     }
     let noted = place.common_dir.as_deref().and_then(noted_default);
@@ -103,14 +101,17 @@ pub fn default_branch(place: &Place, configured: Option<&str>) -> Result<Option<
         .chain(noted.as_deref().map(|name| (name, Because::Noted)))
         .chain([("main", Because::Usual), ("master", Because::Usual)]);
     for (name, because) in candidates {
-        let branch = found(name, because);
+        let branch = found(name, because)?;
         if branch.refname.is_some() {
             return Ok(Some(branch));
         }
     }
     let current = Git::in_git_dir(git_dir).symbolic_head()?;
-    Ok(current
+    match current
         .as_deref()
         .and_then(|name| name.strip_prefix("refs/heads/"))
-        .map(|name| found(name, Because::Current)))
+    {
+        Some(name) => found(name, Because::Current).map(Some),
+        None => Ok(None),
+    }
 }

@@ -10,11 +10,11 @@ use std::path::PathBuf;
 /// The mode of a submodule in the index.
 const GITLINK: [u8; 4] = [0, 0, 0xe0, 0];
 /// Bytes of an entry before the object id: times, device, inode, mode, owner, size.
-const STAT: usize = 40;
+pub(crate) const STAT: usize = 40;
 /// Where the mode is.
 const MODE: usize = 24;
 /// The flag of an entry that has two more bytes of flags.
-const EXTENDED: u16 = 0x4000;
+pub(crate) const EXTENDED: u16 = 0x4000;
 
 /// The paths of the submodules. `oid` is the length of an object id in bytes.
 pub(crate) fn gitlinks(index: &[u8], oid: usize) -> Vec<PathBuf> {
@@ -48,7 +48,12 @@ fn entries(index: &[u8], oid: usize) -> Option<Vec<PathBuf>> {
 }
 
 /// Reads an entry. Returns its mode and what follows it, and replaces `path`, which is that of the entry before.
-fn entry<'a>(rest: &'a [u8], oid: usize, version: u32, path: &mut Vec<u8>) -> Option<([u8; 4], &'a [u8])> {
+pub(crate) fn entry<'a>(
+    rest: &'a [u8],
+    oid: usize,
+    version: u32,
+    path: &mut Vec<u8>,
+) -> Option<([u8; 4], &'a [u8])> {
     let mode = rest.get(MODE..MODE + 4)?.try_into().ok()?;
     let flags = rest.get(STAT + oid..STAT + oid + 2)?;
     let flags = u16::from_be_bytes(flags.try_into().ok()?);

@@ -10,13 +10,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::io::Errno;
-
 use crate::config::RepoConfig;
-use crate::discover::{DiscoverError, read_config, short_branch};
-use crate::files::{physical_or_plain, plain, read, read_head};
-use crate::git_dir::{HeadFile, parse_head};
-use crate::run::Git;
+use crate::discover::{DiscoverError, read_config};
+use crate::files::{physical_or_plain, plain, read};
+use crate::refs::Refs;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorktreeEntry {
@@ -138,74 +135,4 @@ fn linked_entry(git_dir: PathBuf, refs: &Refs<'_>) -> Result<Option<WorktreeEntr
         is_main: false,
         is_bare: false,
     }))
-}
-
-/// Refs of one repository; the packed ones are read at most once.
-struct Refs<'a> {
-    common_dir: &'a Path,
-    packed: std::cell::OnceCell<Vec<u8>>,
-}
-
-impl<'a> Refs<'a> {
-    fn new(common_dir: &'a Path) -> Self {
-        Self {
-            common_dir,
-            packed: std::cell::OnceCell::new(),
-        }
-    }
-
-    /// Branch and commit of one worktree. A HEAD that cannot be read leaves both unknown: one broken worktree must
-    /// not hide the others.
-    fn head(&self, git_dir: &Path) -> Result<(Option<String>, Option<String>), DiscoverError> {
-        let Ok(bytes) = read_head(git_dir) else {
-            return Ok((None, None));
-        };
-        Ok(match parse_head(&bytes) {
-            None => (None, None),
-            Some(HeadFile::Detached(commit)) => (None, Some(commit)),
-            Some(HeadFile::Ref(name)) => (
-                short_branch(&name).ok().flatten(),
-                self.resolve(git_dir, &name, 0),
-            ),
-            Some(HeadFile::Elsewhere) => {
-                let name = Git::in_git_dir(git_dir).symbolic_head()?;
-                let branch = name.and_then(|name| name.strip_prefix("refs/heads/").map(str::to_owned));
-                (branch, Git::in_git_dir(git_dir).verify("HEAD")?)
-            }
-        })
-    }
-
-    fn resolve(&self, git_dir: &Path, name: &[u8], depth: u8) -> Option<String> {
-        // These few belong to one worktree each, all others to the repository.
-        let own: [&[u8]; 3] = [b"refs/bisect/", b"refs/worktree/", b"refs/rewritten/"];
-        let base = if own.iter().any(|prefix| name.starts_with(prefix)) {
-            git_dir
-        } else {
-            self.common_dir
-        };
-        match read(&base.join(OsStr::from_bytes(name))) {
-            Ok(bytes) => match parse_head(&bytes)? {
-                HeadFile::Detached(commit) => Some(commit),
-                // Git gives up after five steps too.
-                HeadFile::Ref(next) if depth < 5 => self.resolve(git_dir, &next, depth + 1),
-                HeadFile::Ref(_) | HeadFile::Elsewhere => None,
-            },
-            Err(Errno::NOENT | Errno::ISDIR | Errno::NOTDIR) => self.packed(name),
-            Err(_) => None,
-        }
-    }
-
-    fn packed(&self, name: &[u8]) -> Option<String> {
-        let packed = self
-            .packed
-            .get_or_init(|| read(&self.common_dir.join("packed-refs")).unwrap_or_default());
-        packed.split(|b| *b == b'\n').find_map(|line| {
-            let (hex, rest) = line.split_at_checked(line.iter().position(|b| *b == b' ')?)?;
-            let matches = rest.get(1..) == Some(name);
-            match matches.then(|| parse_head(hex)).flatten()? {
-                HeadFile::Detached(commit) => Some(commit),
-                HeadFile::Ref(_) | HeadFile::Elsewhere => None,
-            }
-        })
-    }
 }

@@ -1,12 +1,13 @@
-//! The list of worktrees, dirtiness and the default branch, compared with git.
+//! The list of worktrees, dirtiness, the default branch, refs and the index, compared with git.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use jit_git::branches::{Because, default_branch};
+use jit_git::index::{self, IndexEntry};
 use jit_git::run::{Git, GitError, is_dirty};
-use jit_git::{GitEnv, Place, WorktreeEntry, worktrees};
+use jit_git::{GitEnv, Place, WorktreeEntry, refs, worktrees};
 
 use jit_testkit::git_world::{GitWorld, os};
 
@@ -286,4 +287,113 @@ fn git_is_started_with_a_clean_environment_and_never_asks() {
         Git::at(&repo).verify("main").expect("asks").map(|hex| hex.len()),
         Some(40)
     );
+}
+
+/// What git says about each entry of an index: hidden, mode, id, stage and path.
+fn what_git_has_indexed(world: &GitWorld, repo: &Path) -> Vec<IndexEntry> {
+    let listed = world.git(repo, ["ls-files", "-z", "-s", "-v"]);
+    let records = listed.split(|b| *b == 0).filter(|record| !record.is_empty());
+    let entry = |record: &[u8]| {
+        let tab = record.iter().position(|b| *b == b'\t').expect("a tab");
+        let head = String::from_utf8(record[..tab].to_vec()).expect("text");
+        let words: Vec<&str> = head.split(' ').collect();
+        IndexEntry {
+            hidden: matches!(words[0], "S" | "h" | "s"),
+            mode: u32::from_str_radix(words[1], 8).expect("a mode"),
+            oid: words[2].to_owned(),
+            stage: words[3].parse().expect("a stage"),
+            path: record[tab + 1..].to_vec(),
+        }
+    };
+    records.map(entry).collect()
+}
+
+#[test]
+fn h7_an_index_is_read_as_git_reads_it() {
+    let world = GitWorld::new();
+    let repo = world.repo("repo");
+    let parsed = || index::parse(&fs::read(repo.join(".git/index")).expect("index"), 20);
+    for name in [
+        "plain",
+        "valid",
+        "skipped",
+        "folder/with a rather long name",
+        "folder/x",
+    ] {
+        fs::create_dir_all(repo.join("folder")).expect("folder");
+        fs::write(repo.join(name), name).expect("file");
+    }
+    std::os::unix::fs::symlink("plain", repo.join("link")).expect("link");
+    world.git(&repo, ["add", "-A"]);
+    world.git(&repo, ["commit", "-q", "-m", "files"]);
+    world.git(&repo, ["update-index", "--assume-unchanged", "valid"]);
+    world.git(&repo, ["update-index", "--skip-worktree", "skipped"]);
+    fs::write(repo.join("meant"), "meant").expect("file");
+    world.git(&repo, ["add", "-N", "meant"]);
+    world.git(&repo, ["switch", "-q", "-c", "other"]);
+    fs::write(repo.join("plain"), "theirs").expect("file");
+    world.git(&repo, ["commit", "-q", "-m", "theirs", "plain"]);
+    world.git(&repo, ["switch", "-q", "main"]);
+    fs::write(repo.join("plain"), "ours").expect("file");
+    world.git(&repo, ["commit", "-q", "-m", "ours", "plain"]);
+    world.git(&repo, ["rm", "-q", "--cached", "meant"]);
+    let _ = world.try_git(&repo, ["merge", "-q", "other"], &[]);
+    world.git(&repo, ["add", "-N", "meant"]);
+    for version in ["2", "3", "4"] {
+        world.git(&repo, ["update-index", "--index-version", version]);
+        let index = parsed().expect("an index");
+        assert_eq!(index.entries, what_git_has_indexed(&world, &repo), "{version}");
+        assert!(!index.has_resolved);
+    }
+    world.git(&repo, ["add", "plain"]);
+    assert!(parsed().expect("an index").has_resolved);
+    let whole = fs::read(repo.join(".git/index")).expect("index");
+    assert_eq!(index::parse(&whole[..whole.len() - 1], 20), None);
+    for length in 0..whole.len() {
+        let _ = index::parse(&whole[..length], 20);
+    }
+    // One of several files: only git knows what it means.
+    world.git(&repo, ["update-index", "--split-index"]);
+    assert_eq!(parsed(), None);
+}
+
+#[test]
+fn h7_refs_are_read_as_git_reads_them() {
+    let world = GitWorld::new();
+    let check = |repo: &Path| {
+        let common = repo.join(".git");
+        world.git(repo, ["branch", "packed/one"]);
+        world.git(repo, ["symbolic-ref", "refs/heads/also", "refs/heads/packed/one"]);
+        let commit = String::from_utf8(world.git(repo, ["rev-parse", "main"])).expect("text");
+        let known = |name: &str| refs::commit_of(&common, name).expect("read");
+        for packed in [false, true] {
+            if packed {
+                world.git(repo, ["pack-refs", "--all"]);
+            }
+            for name in ["refs/heads/main", "refs/heads/packed/one", "refs/heads/also"] {
+                assert_eq!(known(name).as_deref(), Some(commit.trim_end()), "{name}");
+            }
+            for name in [
+                "refs/heads/none",
+                "refs/heads/packed",
+                "refs/heads/../../HEAD",
+                "HEAD",
+            ] {
+                assert_eq!(known(name), None, "{name}");
+            }
+            let symbolic = refs::symbolic_in(&common, "refs/heads").expect("read");
+            let also = refs::Symbolic {
+                name: "refs/heads/also".to_owned(),
+                goal: "refs/heads/packed/one".to_owned(),
+            };
+            assert_eq!(symbolic, [also]);
+        }
+    };
+    check(&world.repo("files"));
+    let repo = world.path("table");
+    let init = ["init", "-q", "-b", "main", "--ref-format=reftable", "table"];
+    if world.try_git(&world.top, init, &[]).status.success() {
+        world.git(&repo, ["commit", "-q", "--allow-empty", "-m", "first"]);
+        check(&repo);
+    }
 }

@@ -126,17 +126,18 @@ pub fn list() -> io::Result<Vec<Listed>> {
     Ok(all)
 }
 
+/// The pids of all processes.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn pids() -> io::Result<Vec<u32>> {
+pub fn pids() -> io::Result<Vec<u32>> {
     let entries = std::fs::read_dir("/proc")?;
     Ok(entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect())
 }
 
-/// Not run here: written from the manual of `ps` on Darwin and the BSDs.
+/// The pids of all processes. Not run here: written from the manual of `ps` on Darwin and the BSDs.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn pids() -> io::Result<Vec<u32>> {
+pub fn pids() -> io::Result<Vec<u32>> {
     let output = std::process::Command::new("/bin/ps")
         .args(["-axo", "pid="])
         .output()?;

@@ -1,4 +1,4 @@
-//! Many units that land with one command (H2): what one of them costs does not grow with their number.
+//! How often git is started: for many units that land with one command (H2), for one that is removed, and for a pair.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,6 +35,11 @@ impl Counting {
 
     /// Runs `jit` with this git, and returns how often git was started.
     fn count(&self, yard: &Yard, dir: &Path, args: &[&str]) -> usize {
+        self.commands(yard, dir, args).len()
+    }
+
+    /// Runs `jit` with this git, and returns the command of each git process, sorted.
+    fn commands(&self, yard: &Yard, dir: &Path, args: &[&str]) -> Vec<String> {
         fs::write(&self.log, "").expect("a file");
         let own = std::env::var_os("PATH").unwrap_or_default();
         let path = std::iter::once(self.folder.clone()).chain(std::env::split_paths(&own));
@@ -44,8 +49,24 @@ impl Counting {
             .env("JIT_AGENT_ID", WHO)
             .args(args);
         let _ = yard.world.run(command).ok();
-        fs::read_to_string(&self.log).expect("the log").lines().count()
+        let log = fs::read_to_string(&self.log).expect("the log");
+        let mut commands: Vec<String> = log.lines().map(verb_of).collect();
+        commands.sort();
+        commands
     }
+}
+
+/// The command in the arguments of git.
+fn verb_of(line: &str) -> String {
+    let mut words = line.split(' ');
+    while let Some(word) = words.next() {
+        match word {
+            "-c" | "-C" => drop(words.next()),
+            word if word.starts_with('-') => {}
+            word => return word.to_owned(),
+        }
+    }
+    line.to_owned()
 }
 
 /// Units with an issue in the tree, and one new file each.
@@ -89,6 +110,22 @@ fn heavy_h2_many_units_land_with_few_git_processes_each() {
 }
 
 #[test]
+fn heavy_h2_units_without_issues_land_with_few_git_processes_each() {
+    let yard = Yard::new();
+    let git = Counting::new(&yard);
+    let names: Vec<String> = (0..16).map(|n| format!("plain-{n:02}")).collect();
+    for name in &names {
+        let _ = yard.done(name, &format!("file-{name}"), "new\n");
+    }
+    let many = git.count(&yard, &yard.repo(), &["worktree", "merge", "--all"]);
+    for name in &names {
+        assert!(yard.on_main(&format!("file-{name}")).is_some(), "{name}");
+    }
+    let log = fs::read_to_string(&git.log).expect("the log");
+    assert!(many <= 12 * names.len(), "{many} processes:\n{log}");
+}
+
+#[test]
 fn h2_what_landed_before_is_seen_by_the_units_that_come_later() {
     let yard = Yard::new();
     yard.configure("[merge]\nbatch = 1\n");
@@ -121,4 +158,35 @@ fn h2_units_that_were_built_on_each_other_land_in_one_run() {
     assert_eq!(yard.on_main("two").as_deref(), Some("2\n"), "{report}");
     assert_eq!((yard.landings("first"), yard.landings("second")), (1, 1));
     assert!(first.is_dir());
+}
+
+#[test]
+fn h7_a_landed_worktree_is_removed_with_few_git_processes() {
+    let yard = Yard::new();
+    let git = Counting::new(&yard);
+    let path = yard.done("has-landed", "file", "new\n");
+    let _ = yard.merge(&["has-landed"]).ok();
+    let commands = git.commands(&yard, &yard.repo(), &["worktree", "cleanup", "has-landed"]);
+    assert_eq!(commands, ["hash-object", "rev-list", "status", "update-ref"]);
+    assert!(!path.exists());
+}
+
+#[test]
+fn h8_a_pair_is_compared_with_few_git_processes() {
+    let yard = Yard::new();
+    let git = Counting::new(&yard);
+    let _ = yard.done("a", "file", "a\n");
+    let _ = yard.done("b", "file", "b\n");
+    yard.push_to_main("other", "main\n");
+    let commands = git.commands(&yard, &yard.repo(), &["conflicts", "a", "b"]);
+    // A git before 2.41 finds the attributes in a folder, which takes some more.
+    let more = ["cat-file", "ls-tree"];
+    let mut needed: Vec<&str> = commands.iter().map(String::as_str).collect();
+    needed.retain(|command| !more.contains(command));
+    needed.dedup();
+    assert_eq!(
+        needed,
+        ["diff-tree", "log", "merge-tree", "rev-list"],
+        "{commands:?}"
+    );
 }

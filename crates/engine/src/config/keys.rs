@@ -407,7 +407,7 @@ pub const KEYS: &[Key] = &[
         name: "merge.batch",
         kind: Kind::Count { min: 1, max: 64 },
         default: Default::Int(8),
-        help: "so many units that merge cleanly are tested together; one that fails is found by halving",
+        help: "so many units that merge cleanly are tested and land together; one that fails is found by halving",
     },
     Key {
         name: "merge.fewer_tests",

@@ -23,7 +23,7 @@ use std::time::SystemTime;
 
 use jit_core::model::refusal::{Code, Refusal};
 use jit_git::snapshot::{Folder, SnapshotError, copy_index, option, quoted};
-use jit_git::{Git, WorktreeEntry};
+use jit_git::{Git, WorktreeEntry, refs};
 use jit_store::Outcome;
 
 use super::Repo;
@@ -31,6 +31,7 @@ use super::detect::{self, Changed, UNRELATED};
 use super::large_files::LargeFiles;
 use crate::api::landing::{Pair, PairPath, Participant, Picture};
 use crate::landing::squash_base as squashed;
+use crate::refusals::refuse;
 
 /// One side of a merge.
 #[derive(Debug, Clone)]
@@ -91,7 +92,7 @@ pub struct Live {
     indexes: usize,
     /// The fields below hold for this commit of the target.
     tip: String,
-    /// The recent history of the target contains a squash. Read when it first matters.
+    /// The recent history of the target contains a squash.
     squashes: Option<bool>,
     since: HashMap<String, Since>,
     /// The conflicting paths, by the two commits.
@@ -196,7 +197,7 @@ impl Live {
     pub fn branches(&mut self, target: &str, names: &[String]) -> Outcome<Picture> {
         let commits: Vec<String> = names
             .iter()
-            .map(|name| self.repo.require_tip(name))
+            .map(|name| self.tip_now(name))
             .collect::<Outcome<_>>()?;
         let sides = names.iter().zip(commits).map(|(name, commit)| Side {
             who: Participant {
@@ -213,16 +214,33 @@ impl Live {
         self.compare(target, sides.collect())
     }
 
+    /// The commit of a branch, as its file has it now.
+    fn tip_now(&self, branch: &str) -> Outcome<String> {
+        match refs::commit_of(&self.repo.common, &format!("refs/heads/{branch}")) {
+            Ok(Some(commit)) => Ok(commit),
+            // Git says why.
+            _ => self.repo.require_tip(branch),
+        }
+    }
+
     /// Merges all pairs, and each side with the target.
     fn compare(&mut self, target: &str, mut sides: Vec<Side>) -> Outcome<Picture> {
-        let tip = self.repo.require_tip(target)?;
+        let tip = self.tip_now(target)?;
         if tip != self.tip {
             self.since.clear();
             self.merged.clear();
             self.squashes = None;
             self.tip = tip.clone();
         }
-        self.learn(&sides)?;
+        // Two processes of git that need nothing of each other.
+        let (repo, squashes) = (self.repo.clone(), self.squashes);
+        let squashes = std::thread::scope(|scope| {
+            let asked = scope.spawn(|| squashes.map_or_else(|| squashed::squashes(&repo, &tip), Ok));
+            self.learn(&sides)?;
+            let known = asked.join();
+            known.unwrap_or_else(|_| Err(refuse(Code::Io, "the history of the target could not be read")))
+        })?;
+        self.squashes = Some(squashes);
         let since: Vec<Since> = sides
             .iter()
             .map(|side| self.since.get(&side.commit).cloned().unwrap_or_default())
@@ -264,13 +282,8 @@ impl Live {
             .cloned()
             .collect();
         let mut exact = new.clone();
-        let with_target = exact.iter().any(|(ours, _)| *ours == tip);
-        if self.squashes.is_none() && with_target {
-            self.squashes = Some(squashed::squashes(&self.repo, &tip)?);
-        }
-        let is_joined = self.squashes == Some(true);
         let merging = || self.merging(self.repo.git());
-        for (ours, theirs) in exact.iter_mut().filter(|(ours, _)| is_joined && *ours == tip) {
+        for (ours, theirs) in exact.iter_mut().filter(|(ours, _)| squashes && *ours == tip) {
             *ours = squashed::joined(&merging, ours, theirs)?;
         }
         let merges = detect::merges(&merging, self.repo.scratch(), &tip, &exact)?;
@@ -370,12 +383,11 @@ impl Live {
         let large = before.as_ref().map(|old| old.large.clone());
         let head_tree = match before {
             Some(old) if old.head == *head => old.head_tree,
-            _ => self
-                .repo
-                .git()
-                .args(["rev-parse", &format!("{head}^{{tree}}")])
-                .line()
-                .map_err(|e| e.to_string())?,
+            _ => {
+                let tree = self.repo.object(&format!("{head}^{{tree}}"));
+                let tree = tree.map_err(|refusal| refusal.message)?;
+                tree.ok_or_else(|| format!("there is no commit {head}"))?
+            }
         };
         let begun = Taken {
             head: head.clone(),

@@ -41,7 +41,7 @@ use jit_store::{Outcome, View};
 use crate::api::landing::Landing;
 use crate::api::landing::{MergeAsk, MergeMode, MergeReport, SettledPath, UnitReport, Verdict};
 use crate::api::{Answer, Reply};
-use crate::config::Merging;
+use crate::config::{Merging, Strategy};
 use crate::context::Context;
 use crate::context::calling_agent::{may_land, require_may_land};
 use crate::crash_point::step;
@@ -726,13 +726,10 @@ impl<'a> Run<'a> {
             overlap.get_or_insert_with(|| order::overlaps(&places));
             let names = order::order(&places, self.cx.clock.wall().ms());
             let clean = |id: &String| places.iter().any(|one| one.id == *id && one.conflicts == 0);
-            // Only units that need checks and merge cleanly are tested together.
-            let tried = !rules.merging.validate.is_empty() || left.iter().any(|work| work.issue.is_some());
-            let most = if tried && self.mode == MergeMode::Land {
-                rules.merging.batch
-            } else {
-                1
-            };
+            // Units that merge cleanly land together: each step of the target has its price. Of those that left it at
+            // one point only the first can be a step forward.
+            let one_by_one = self.mode != MergeMode::Land || rules.merging.strategy == Strategy::FastForward;
+            let most = if one_by_one { 1 } else { rules.merging.batch };
             let many = names.iter().take(most).take_while(|id| clean(id)).count().max(1);
             let mut group = Vec::new();
             for id in names.iter().take(many) {

@@ -17,7 +17,7 @@ use jit_core::model::lease::Resource;
 use jit_core::model::refusal::{Code, Details, Refusal};
 use jit_core::model::time::Wall;
 use jit_core::model::unit::{self, Facts, Failure, Phase, Unit, UnitInput};
-use jit_git::worktrees;
+use jit_git::{refs, worktrees};
 use jit_os::io_refusal;
 use jit_store::Outcome;
 
@@ -538,35 +538,13 @@ fn drop_branch(site: &Site, trash: &Trash, manifest: &mut Manifest) -> Outcome<O
     let git = || raw::git(&site.common, &site.common);
     let failed = |e| refuse(Code::Io, e);
     let short = |name: &str| name.strip_prefix("refs/heads/").unwrap_or(name).to_owned();
-    let branches = git()
-        .args([
-            "for-each-ref",
-            "--format=%(objectname) %(symref) %(refname)",
-            "refs/heads",
-        ])
-        .run()
-        .map_err(failed)?;
-    let branches = String::from_utf8_lossy(&branches).into_owned();
-    let mut tip = None;
-    for line in branches.lines() {
-        let mut words = line.splitn(3, ' ');
-        let (Some(at), Some(goal), Some(other)) = (words.next(), words.next(), words.next()) else {
-            continue;
-        };
-        match (other == name, goal) {
-            (true, "") => tip = Some(at.to_owned()),
-            (true, goal) => return Ok(Some(format!("it is another name for {}", short(goal)))),
-            (false, goal) if goal == name => {
-                return Ok(Some(format!("{} is another name for it", short(other))));
-            }
-            _ => {}
-        }
+    let names = refs::symbolic_in(&site.common, "refs/heads").map_err(failed)?;
+    if let Some(own) = names.iter().find(|one| one.name == name) {
+        return Ok(Some(format!("it is another name for {}", short(&own.goal))));
     }
-    // Git does not list a name that leads nowhere.
-    if tip.is_none()
-        && let Some(goal) = git().symbolic(&name).map_err(failed)?
-    {
-        return Ok(Some(format!("it is another name for {}", short(&goal))));
+    let tip = refs::commit_of(&site.common, &name).map_err(failed)?;
+    if let Some(other) = names.iter().find(|one| one.goal == name && tip.is_some()) {
+        return Ok(Some(format!("{} is another name for it", short(&other.name))));
     }
     let Some(tip) = tip else {
         return Ok(None);

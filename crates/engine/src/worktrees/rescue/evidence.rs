@@ -10,13 +10,14 @@
 mod commits;
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use jit_core::model::glob::Pattern;
 use jit_core::model::refusal::Code;
+use jit_git::index::Index;
 use jit_git::{Git, GitError};
 use jit_os::file;
 use jit_store::Outcome;
@@ -130,24 +131,30 @@ pub fn gather(site: &Site, walk: &Walk, admin: &Walk, ignored: &[String]) -> Out
         admin,
         out: Evidence::default(),
     };
-    look.commits()?;
     if site.admin.is_some() {
         look.in_progress();
         if site.root_is_there {
-            // Both read all files: at the same time.
+            // Git looks at all files while their bytes and the commits are examined.
             let (status, hashed) = std::thread::scope(|scope| {
                 let status = scope.spawn(|| status_of(site));
-                let hashed = look.index().and_then(|()| look.hashes());
+                let hashed = look
+                    .commits()
+                    .and_then(|()| look.index())
+                    .and_then(|()| look.hashes());
                 (status.join(), hashed)
             });
             let status = status.map_err(|_| refuse(Code::Io, "git status could not be read"))?;
             let (hashed, unstaged) = (hashed?, look.status(&status.map_err(failed)?, ignored)?);
             look.tracked(&hashed, &unstaged)?;
         } else {
+            look.commits()?;
             look.index()?;
             look.staged_only()?;
         }
-    } else if site.root_is_there {
+        return look.end();
+    }
+    look.commits()?;
+    if site.root_is_there {
         // Git has forgotten it: nothing can be compared.
         let files = walk.found.iter().filter(|one| one.what != What::Folder);
         look.out.work.extend(files.map(|one| Work {
@@ -155,16 +162,20 @@ pub fn gather(site: &Site, walk: &Walk, admin: &Walk, ignored: &[String]) -> Out
             what: shown(&one.path),
         }));
     }
-    look.repositories()?;
-    let mut out = look.out;
-    for list in [&mut out.work, &mut out.aside] {
-        list.sort();
-        list.dedup();
-    }
-    Ok(out)
+    look.end()
 }
 
 impl Look<'_> {
+    fn end(mut self) -> Outcome<Evidence> {
+        self.repositories()?;
+        let mut out = self.out;
+        for list in [&mut out.work, &mut out.aside] {
+            list.sort();
+            list.dedup();
+        }
+        Ok(out)
+    }
+
     fn work(&mut self, kind: Kind, what: impl Into<String>) {
         self.out.work.push(Work {
             kind,
@@ -199,20 +210,32 @@ impl Look<'_> {
         }
     }
 
-    /// False only if the file of the index has no part with this name, and is not one of several.
-    fn index_may_have(&self, name: &[u8]) -> bool {
-        let path = self.site.admin.as_ref().map(|admin| admin.join("index"));
-        let content = path.and_then(|path| fs::read(path).ok());
-        content.is_none_or(|content| content.windows(4).any(|part| part == name || part == b"link"))
+    /// The index as its file has it, `None` if git has to be asked.
+    fn index_file(&self) -> Option<Index> {
+        let oid = self.out.head.as_ref()?.len() / 2;
+        let content = fs::read(self.site.admin.as_ref()?.join("index")).ok()?;
+        jit_git::index::parse(&content, oid)
     }
 
     fn index(&mut self) -> Outcome<()> {
-        // The index also keeps the sides of resolved conflicts, in a part with this name.
-        if self.index_may_have(b"REUC") {
+        let known = self.index_file();
+        // The index also keeps the sides of resolved conflicts.
+        if known.as_ref().is_none_or(|index| index.has_resolved) {
             let undo = self.site.git().args(["ls-files", "-z", "--resolve-undo"]).run();
             for record in records(&undo.map_err(failed)?) {
                 self.out.undo.push(record.to_vec());
             }
+        }
+        if let Some(index) = known {
+            let entries = index.entries.into_iter().map(|one| Indexed {
+                mode: format!("{:06o}", one.mode),
+                oid: one.oid,
+                stage: one.stage,
+                path: PathBuf::from(OsString::from_vec(one.path)),
+                hidden: one.hidden,
+            });
+            self.out.index.extend(entries);
+            return Ok(());
         }
         let listing = self.site.git().args(["ls-files", "-z", "-s", "-v"]).run();
         for record in records(&listing.map_err(failed)?) {
@@ -441,7 +464,7 @@ impl Look<'_> {
 
     /// Returns whether a checkout would write exactly the bytes that are there.
     fn gives_back(&self, one: &Indexed) -> bool {
-        let mut option = std::ffi::OsString::from("--path=");
+        let mut option = OsString::from("--path=");
         option.push(&one.path);
         let smudged = self
             .site

@@ -280,11 +280,9 @@ fn require_own(root: &Path, admin: &Path, unit: &Unit) -> Outcome<()> {
 /// Processes whose current folder is this one or below it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn working_in(root: &Path) -> Vec<u32> {
-    let Ok(all) = process::list() else {
-        return Vec::new();
-    };
-    all.iter()
-        .map(|one| one.process.pid)
+    // A process that has ended has no current folder.
+    let all = process::pids().unwrap_or_default();
+    all.into_iter()
         .filter(|pid| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(root)))
         .collect()
 }

@@ -13,6 +13,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
 use jit_git::objects::Objects;
+use jit_git::{refs, worktrees};
 use jit_os::file;
 use jit_store::Outcome;
 
@@ -25,6 +26,9 @@ use crate::worktrees::rescue::walk::What;
 
 impl Look<'_> {
     pub(super) fn commits(&mut self) -> Outcome<()> {
+        if self.are_all_on_target()? {
+            return Ok(());
+        }
         let site = self.site;
         // One process for all questions, in the worktree's own git folder: it has a HEAD of its own.
         let mut objects = Objects::start(site.git()).ok();
@@ -49,13 +53,6 @@ impl Look<'_> {
             .cloned()
             .collect();
         let named = self.sorted(objects, self.named(&tips))?;
-        if let Some(target) = &target
-            && site.branch != site.target
-            && self.has_all(target, &tips, &named)?
-        {
-            self.out.loose = named.others;
-            return Ok(());
-        }
         let mut squashed = None;
         let mut not = Vec::new();
         if let Some(target) = &target {
@@ -86,6 +83,42 @@ impl Look<'_> {
             }
         }
         self.loose(&tips, named, squashed.as_deref())
+    }
+
+    /// Returns whether the target has the branch, HEAD, and all that git's files about the worktree name: then they live
+    /// as long as the target. The usual case, for which one git process is enough. In doubt, returns false.
+    fn are_all_on_target(&mut self) -> Outcome<bool> {
+        let site = self.site;
+        let tip =
+            |branch: &str| refs::commit_of(&site.common, &format!("refs/heads/{branch}")).map_err(failed);
+        let (Some(branch), Some(target)) = (tip(&site.branch)?, tip(&site.target)?) else {
+            return Ok(false);
+        };
+        let mut tips = BTreeSet::from([branch.clone()]);
+        let mut head = None;
+        if let Some(admin) = &site.admin {
+            let Ok((_, Some(commit))) = worktrees::head(&site.common, admin) else {
+                return Ok(false);
+            };
+            tips.insert(commit.clone());
+            head = Some(commit);
+        }
+        if site.branch == site.target {
+            return Ok(false);
+        }
+        // Git fails on a name that is no commit here.
+        let named = self.named(&tips);
+        let ask: String = named.iter().map(|name| format!("{name}^0\n")).collect();
+        let left = self
+            .repository()
+            .args(["rev-list", "--max-count=1", "--stdin"])
+            .stdin(format!("{ask}^{target}\n"));
+        let (code, left, _) = left.try_run().map_err(failed)?;
+        let all = code == Some(0) && left.is_empty();
+        if all {
+            (self.out.branch_tip, self.out.head) = (Some(branch), head);
+        }
+        Ok(all)
     }
 
     /// Returns whether jit squashed exactly this commit into the one by which the unit landed. In addition the target
@@ -257,20 +290,6 @@ impl Look<'_> {
             .repository()
             .args(["merge-base", "--is-ancestor", commit, onto]);
         git.test().map_err(failed)
-    }
-
-    /// Returns whether a commit has all of these, so that they live as long as its branch.
-    fn has_all(&self, target: &str, tips: &BTreeSet<String>, named: &Named) -> Outcome<bool> {
-        let mut ask: String = tips
-            .iter()
-            .chain(&named.commits)
-            .map(|name| format!("{name}\n"))
-            .collect();
-        ask.push_str(&format!("^{target}\n"));
-        let left = self.repository().args(["rev-list", "--max-count=1", "--stdin"]);
-        // Where a history is broken, the commits are examined one by one.
-        let (code, left, _) = left.stdin(ask).try_run().map_err(failed)?;
-        Ok(code == Some(0) && left.is_empty())
     }
 
     /// Collects the objects that are named in git's files about this worktree.
