@@ -133,7 +133,7 @@ fn heavy_i1_every_command_that_writes_can_be_repeated_under_its_request_id() {
     claims(&mut all);
     units(&mut all);
     agents(&mut all, &agent);
-    workflows(&mut all, &agent);
+    workflows(&mut all);
     notifications(&mut all);
     hooks(&mut all);
     all.twice(
@@ -278,33 +278,36 @@ fn agents(all: &mut Repeater, agent: &str) {
     let _ = fs::remove_file(wait);
 }
 
-/// A workflow that is started, waits for a person, is cancelled, and goes on. Its agents leave no commits.
-fn workflows(all: &mut Repeater, agent: &str) {
+/// One workflow that is carried out, and one that waits for a person until it is cancelled.
+fn workflows(all: &mut Repeater) {
     let _ = create(&all.world, &["u5"]);
-    let commits = all.world.root().join("commits.sh");
-    let script = format!("{agent} < /dev/null\ngit commit -q --allow-empty -m \"$JIT_UNIT\"\n");
-    fs::write(&commits, format!("#!/bin/sh\ncat > /dev/null\n{script}")).expect("a script");
-    fs::set_permissions(&commits, fs::Permissions::from_mode(0o755)).expect("a mode");
+    let agent = all.world.root().join("commits.sh");
+    let script = "#!/bin/sh\ncat > /dev/null\necho x > u6.txt\ngit add u6.txt\ngit commit -q -m work\n";
+    fs::write(&agent, script).expect("a script");
+    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).expect("a mode");
     let plan = |id: &str, unit: &str| -> String {
         let path = all.world.home().join(format!("{id}.yaml"));
-        let text = format!(
-            "workflow_id: {id}\nstagger: 0s\nrun:\n  agent: command\n  command: [{:?}]\nunits:\n  - id: {unit}\n    prompt: go\n",
-            commits.display().to_string()
+        let run = format!(
+            "run:\n  agent: command\n  command: [{:?}]\n",
+            agent.display().to_string()
         );
-        fs::write(&path, text).expect("a plan");
+        let units = format!("units:\n  - id: {unit}\n    prompt: go\n");
+        fs::write(&path, format!("workflow_id: {id}\nstagger: 0s\n{run}{units}")).expect("a plan");
         path.display().to_string()
     };
     let (whole, stuck) = (plan("whole", "u6"), plan("stuck", "u5"));
     all.twice("workflows::Start", &["run", &whole]);
     all.done.insert("workflows::Plan".to_owned());
     let waits = ["run", &stuck, "--json", "--request-id", "stuck"];
-    let first = all.world.jit(waits).exits(6).json();
-    let second = all.world.jit(waits).exits(6).json();
-    assert_eq!(second["status"], first["status"]);
+    let resumes = ["workflow", "resume", "stuck", "--json", "--request-id", "resumed"];
+    for words in [&waits[..], &waits, &resumes, &resumes] {
+        let shown = all.world.jit(words).exits(6).json();
+        assert_eq!(shown["status"], "running", "{words:?}: {shown}");
+    }
+    all.done.insert("workflows::Reopen".to_owned());
     all.twice("workflows::Cancel", &["workflow", "cancel", "stuck"]);
-    let _ = all.world.jit(["worktree", "abandon", "u5", "--reason", "x"]).ok();
-    let _ = all.world.jit(["worktree", "cleanup", "u5", "--force"]);
-    all.twice("workflows::Reopen", &["workflow", "resume", "stuck"]);
+    let shown = all.world.jit(resumes).exits(6).json();
+    assert_eq!(shown["status"], "cancelled", "it is not opened again: {shown}");
     let listed = all.world.jit(["workflow", "list", "--all", "--json"]).ok().json();
     assert_eq!(listed["workflows"].as_array().map(Vec::len), Some(2), "{listed}");
 }
