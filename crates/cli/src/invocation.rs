@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::io::Read as _;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use jit_engine::api::Options;
 use jit_engine::api::claims::ClaimRequest;
 use jit_engine::api::content::FileSource;
 use jit_engine::api::issues::{IssueRequest, MAX_IMPORT_BYTES};
-use jit_engine::api::stream::{StreamEnd, Subscribe};
+use jit_engine::api::stream::{StreamEnd, StreamItem, Subscribe};
 use jit_engine::api::{Answer, Reply, Request};
 use jit_engine::stream::Take;
 use jit_store::Outcome;
@@ -302,9 +303,24 @@ impl Invocation {
         })
     }
 
-    /// Passes the items of a subscription to `take`, until there are no more or `take` ends it.
+    /// Prints warnings on standard error, unless --quiet was typed.
+    pub fn warn(&self, warnings: &[String]) {
+        if !self.quiet() {
+            for warning in warnings {
+                render::say(&format!("warning: {}", render::clean_line(warning)));
+            }
+        }
+    }
+
+    /// Passes the items of a subscription to `take`, until there are no more or `take` ends it. Warnings are printed.
     pub fn subscribe(&self, subscribe: Subscribe, take: &mut Take<'_>) -> Outcome<StreamEnd> {
-        jit_engine::stream::subscribe(&self.options()?, subscribe, take)
+        jit_engine::stream::subscribe(&self.options()?, subscribe, &mut |item| match item {
+            StreamItem::Warning(warning) => {
+                self.warn(&[warning]);
+                ControlFlow::Continue(())
+            }
+            item => take(item),
+        })
     }
 
     /// Does the same for a subscription whose items are printed. The exit code says if nobody reads them any more.

@@ -149,17 +149,14 @@ fn run_command(args: Vec<OsString>) -> u8 {
     };
     match (verb.run)(below, &call) {
         Ok(output) => {
-            if !call.global.quiet {
-                for warning in &output.warnings {
-                    render::say(&format!("warning: {}", render::clean_line(warning)));
-                }
-            }
+            call.warn(&output.warnings);
             match render::print(&output.text) {
                 Err(e) if call.wrote.get() => unprinted(&e),
                 printed => finish(printed, output.exit),
             }
         }
         Err(mut refusal) => {
+            call.warn(&refusal.warnings);
             if refusal.code == Code::Unknown {
                 refusal.help.insert(0, repeat(&call.typed, &refusal.details));
             }

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use jit_core::coordinator::{
     self, AgentStatus, Alert, Awaited, CoordinatorLimits, NextStep, Purse, StepKind, StepTrouble,
+    UnitStanding,
 };
 use jit_core::model::ids::{UnitId, WorkflowId};
 use jit_core::model::plan::{Plan, PlanUnit};
@@ -272,6 +273,8 @@ impl<'a> Coordinator<'a> {
                         self.tell_waiting(&why, &at, watcher);
                     }
                     NextStep::End(outcome) if self.busy.is_empty() => {
+                        let standings = at.look(&self.plan, &limits).standings();
+                        self.tell_unmade(&standings, &at, watcher);
                         let workflow = crate::workflows::service::end_workflow(self.cx, &self.id, outcome)?;
                         crate::workflows::service::write_orchestration(self.cx, &workflow)?;
                         return Ok(workflow);
@@ -415,6 +418,7 @@ impl<'a> Coordinator<'a> {
             let times = match task {
                 // No other step depends on it, and a retry would not help: it is left to a person.
                 StepKind::Clean if refusal.code != Code::Busy => u32::MAX,
+                StepKind::Create if is_for_good(refusal.code) => u32::MAX,
                 _ => before.map_or(0, |before| before.times).saturating_add(1),
             };
             let trouble = StepTrouble {
@@ -698,6 +702,19 @@ impl<'a> Coordinator<'a> {
         }
     }
 
+    /// Reports the units that have no worktree in the end: the log may not have them, so the answer cannot say why.
+    fn tell_unmade(&self, standings: &[UnitStanding], at: &Situation, watcher: &mut dyn Watcher) {
+        for (member, standing) in at.members.iter().zip(standings) {
+            let is_made = at.own(member).is_some_and(|unit| unit.state != Phase::Idle);
+            if let (false, UnitStanding::Failed(why)) = (is_made, standing) {
+                watcher.progress(&Progress::Unit {
+                    unit: member.id.clone(),
+                    text: format!("failed, without a worktree: {why}"),
+                });
+            }
+        }
+    }
+
     fn tell_changes(&mut self, at: &Situation, watcher: &mut dyn Watcher) {
         for member in &at.members {
             let Some(unit) = member
@@ -721,6 +738,14 @@ impl<'a> Coordinator<'a> {
 
 fn is_up_to_people(why: &[Awaited]) -> bool {
     !why.is_empty() && why.iter().all(|one| matches!(one, Awaited::Person(..)))
+}
+
+/// Whether a worktree that was refused for this reason is refused until a person changes something (G10).
+fn is_for_good(code: Code) -> bool {
+    matches!(
+        code,
+        Code::Exists | Code::Invalid | Code::NotFound | Code::NotTrusted | Code::Closed
+    )
 }
 
 /// The failed step, as text for people.

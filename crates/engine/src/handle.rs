@@ -3,7 +3,8 @@
 //! What must hold:
 //! - Changes by git or an editor in the caller's tree are imported before a request is carried out, as far as it
 //!   needs them.
-//! - Every answer warns the caller about its own leases that expire soon, except where a program reads it (hooks).
+//! - Every answer and every refusal warns the caller about its own leases that expire soon, except where a program reads
+//!   it (hooks).
 //! - An answer that was prepared before a change was found is discarded.
 //! - A write with a request id that was answered before gets the first answer.
 //! - `handle` knows a request by its facts only. Every noun has exactly one arm in `dispatch`, which calls the room that
@@ -58,7 +59,7 @@ fn once<T>(
 
 fn answer_and<T>(options: &Options, request: Request, show: impl Fn(&Reply) -> T) -> Outcome<(Answer, T)> {
     let is_for_program = matches!(&request, Request::Hooks(request) if request.answers_a_program());
-    let mut answer = match request {
+    let mut answered = match request {
         // These nouns also work without a log, or with a damaged one: they open what there is.
         Request::Setup(request) => crate::init::handle(options, request),
         Request::Config(request) => crate::settings::handle(options, request),
@@ -68,16 +69,25 @@ fn answer_and<T>(options: &Options, request: Request, show: impl Fn(&Reply) -> T
             let (cx, request) = open(options, request)?;
             return handle_and(&cx, request, show);
         }
-    }?;
+    };
     if !is_for_program {
-        remind(options, &mut answer);
+        remind(options, warnings(&mut answered));
     }
+    let answer = answered?;
     let shown = show(&answer.reply);
     Ok((answer, shown))
 }
 
-/// Adds the warnings about leases that expire soon to an answer that was made without a log, if there is one.
-fn remind(options: &Options, answer: &mut Answer) {
+/// The warnings of an answer or a refusal.
+fn warnings(answered: &mut Outcome<Answer>) -> &mut Vec<String> {
+    match answered {
+        Ok(answer) => &mut answer.warnings,
+        Err(refusal) => &mut refusal.warnings,
+    }
+}
+
+/// Adds the warnings about leases that expire soon to those of an answer that was made without a log, if there is one.
+fn remind(options: &Options, warnings: &mut Vec<String>) {
     let found = Surroundings::find(options);
     let Some(found) = found
         .ok()
@@ -86,7 +96,7 @@ fn remind(options: &Options, answer: &mut Answer) {
         return;
     };
     if let Ok(cx) = crate::opening::within(found, options, Need::Read) {
-        crate::write_path::remind(&cx, answer);
+        crate::write_path::remind(&cx, warnings);
     }
 }
 
@@ -115,18 +125,34 @@ pub fn handle(cx: &Context, request: impl Into<Request>) -> Outcome<Answer> {
 
 /// Does the same, and also returns the result of `show`, which may run while other threads still check the tree.
 pub fn handle_and<T>(cx: &Context, request: Request, show: impl Fn(&Reply) -> T) -> Outcome<(Answer, T)> {
-    let facts = request.facts();
     // Their answers pass `ask`, which reminds too.
     let is_reminded = is_without_log(&request);
     let mut shown = None;
+    let mut answered = carry_out(cx, request, &show, &mut shown);
+    if !is_reminded {
+        crate::write_path::remind(cx, warnings(&mut answered));
+    }
+    let answer = answered?;
+    let shown = shown.unwrap_or_else(|| show(&answer.reply));
+    Ok((answer, shown))
+}
+
+/// Carries out a request. `shown` is the result of `show` where that ran early, and its answer is still valid.
+fn carry_out<T>(
+    cx: &Context,
+    request: Request,
+    show: &impl Fn(&Reply) -> T,
+    shown: &mut Option<T>,
+) -> Outcome<Answer> {
+    let facts = request.facts();
     let (mut noticed, early) = crate::issues::sync::sync_tree(cx, &facts, || {
         let answer = dispatch(cx, request.clone());
-        shown = answer.as_ref().ok().map(|answer| show(&answer.reply));
+        *shown = answer.as_ref().ok().map(|answer| show(&answer.reply));
         answer
     });
     if early.is_none() {
         // The early answer is no longer valid.
-        shown = None;
+        *shown = None;
     }
     if facts.leases {
         noticed.extend(crate::compat::lock_files::honour_lock_files(cx)?);
@@ -148,11 +174,7 @@ pub fn handle_and<T>(cx: &Context, request: Request, show: impl Fn(&Reply) -> T)
     .map_err(|refusal| crate::compat::lock_files::with_doubt(refusal, &noticed))?;
     noticed.append(&mut answer.warnings);
     answer.warnings = noticed;
-    if !is_reminded {
-        crate::write_path::remind(cx, &mut answer);
-    }
-    let shown = shown.unwrap_or_else(|| show(&answer.reply));
-    Ok((answer, shown))
+    Ok(answer)
 }
 
 /// Whether this noun also works without a log, or with a damaged one.

@@ -52,6 +52,12 @@ const UNITS_LOOK: Duration = Duration::from_millis(500);
 /// Passes the items of a subscription to `take`, until there are no more or `take` ends it.
 pub fn subscribe(options: &Options, subscribe: Subscribe, take: &mut Take<'_>) -> Outcome<StreamEnd> {
     let cx = crate::opening::open(options, subscribe.facts().need())?;
+    // A subscription has no end at which it could warn (B11).
+    for warning in crate::write_path::soon_over_now(&cx) {
+        if take(StreamItem::Warning(warning)).is_break() {
+            return Ok(StreamEnd::Stopped);
+        }
+    }
     let ended = match subscribe {
         Subscribe::Events {
             since,

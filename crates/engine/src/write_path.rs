@@ -270,26 +270,30 @@ pub(crate) fn soon_over(cx: &Context, own: &[Lease], now: &Now) -> Vec<String> {
     said
 }
 
-/// Adds the warnings about leases that expire soon to an answer that was made without them (B11).
-pub(crate) fn remind(cx: &Context, answer: &mut Answer) {
+/// Adds the warnings about leases that expire soon to those of an answer or a refusal that was made without them (B11).
+pub(crate) fn remind(cx: &Context, warnings: &mut Vec<String>) {
     let last = cx
         .reminders
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .clone();
-    if last.is_some_and(|said| said.iter().all(|one| answer.warnings.contains(one))) {
+    if last.is_some_and(|said| said.iter().all(|one| warnings.contains(one))) {
         return;
     }
-    // The leases as they are now: the request may have ended some.
-    let now = cx.store.view().ok().and_then(|view| {
+    for one in soon_over_now(cx) {
+        if !warnings.contains(&one) {
+            warnings.push(one);
+        }
+    }
+}
+
+/// Warns about leases that expire soon, as they are now: a request may have ended some.
+pub(crate) fn soon_over_now(cx: &Context) -> Vec<String> {
+    let found = cx.store.view().ok().and_then(|view| {
         let own = state::leases_of(&*view.table, &cx.actor.agent_id).ok()?;
         Some(soon_over(cx, &own, &view.now))
     });
-    for one in now.unwrap_or_default() {
-        if !answer.warnings.contains(&one) {
-            answer.warnings.push(one);
-        }
-    }
+    found.unwrap_or_default()
 }
 
 /// Returns the open dependencies of an open issue, as lists show them.

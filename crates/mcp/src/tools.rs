@@ -19,7 +19,7 @@ use jit_core::model::refusal::{Code, Refusal};
 use jit_core::query::claim_views::LeaseView;
 use jit_engine::api::Options;
 use jit_engine::api::setup::{SetupReply, SetupRequest};
-use jit_engine::api::{Answer, Reply, Request};
+use jit_engine::api::{Reply, Request};
 use jit_store::Outcome;
 use rmcp::model::JsonObject;
 use serde::Deserialize;
@@ -95,14 +95,18 @@ impl<'a> ToolCall<'a> {
 
     /// Opens the repository for each request: settings, branch and identity may have changed since the last one.
     fn ask(&mut self, request: impl Into<Request>) -> Outcome<Reply> {
-        let Answer { reply, warnings } = jit_engine::handle::ask(self.options, request)?;
+        let answered = jit_engine::handle::ask(self.options, request);
+        let warnings = match &answered {
+            Ok(answer) => &answer.warnings,
+            Err(refusal) => &refusal.warnings,
+        };
         for warning in warnings {
             // Two requests of one call may give the same warning.
-            if !self.warnings.contains(&warning) {
-                self.warnings.push(warning);
+            if !self.warnings.contains(warning) {
+                self.warnings.push(warning.clone());
             }
         }
-        Ok(reply)
+        answered.map(|answer| answer.reply)
     }
 
     fn is_mine(&mut self, lease: &LeaseView) -> Outcome<bool> {

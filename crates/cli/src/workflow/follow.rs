@@ -104,35 +104,18 @@ pub fn status(id: &WorkflowId) -> WorkflowRequest {
 pub fn sent(request: WorkflowRequest, call: &Invocation) -> Outcome<Workflow> {
     match call.send(request)?.reply {
         Reply::Workflows(WorkflowReply::Workflow(view)) => Ok(view.workflow),
+        Reply::Workflows(WorkflowReply::Changed(workflow)) => Ok(*workflow),
         _ => Err(unexpected()),
     }
 }
 
-/// Coordinates the workflow until it is over, waits for a person, or is interrupted by Ctrl-C.
+/// Coordinates the workflow until it is over, waits for a person, or is interrupted by Ctrl-C. Of one that is over, as
+/// after a repeated command, only the outcome is shown.
 pub fn lead(id: &WorkflowId, call: &Invocation) -> Outcome<Output> {
     interrupt::count().map_err(invalid)?;
-    let options = call.options()?;
-    let mut screen = Screen {
-        call,
-        id: id.clone(),
-        begun: Instant::now(),
-        seen: interrupt::counted(),
-        asked: None,
-    };
-    let mut workflow = coordinator::lead(&options, id, &mut screen)?;
-    if !workflow.is_over() && screen.is_asked_again() {
-        render::say("stopping the agents; their work is kept");
-        let cancel = WorkflowRequest::Cancel {
-            workflow: Some(id.to_string()),
-        };
-        sent(cancel, call)?;
-        // Ctrl-C is counted anew. It can end this coordinator too, but the request to cancel stays in the log.
-        (screen.seen, screen.asked) = (interrupt::counted(), None);
-        workflow = match coordinator::lead(&options, id, &mut screen) {
-            // Another coordinator has taken over the workflow, and ends it.
-            Err(refusal) if refusal.code == Code::Held => sent(status(id), call)?,
-            other => other?,
-        };
+    let mut workflow = sent(status(id), call)?;
+    if !workflow.is_over() {
+        workflow = coordinate(id, call)?;
     }
     let answer = call.send(status(id))?;
     let failed = match &answer.reply {
@@ -150,4 +133,32 @@ pub fn lead(id: &WorkflowId, call: &Invocation) -> Outcome<Output> {
         // The remaining units wait for a person.
         (false, false) => shown.exit(CHECK_FAILED),
     })
+}
+
+/// Coordinates the workflow, and returns it as it is then.
+fn coordinate(id: &WorkflowId, call: &Invocation) -> Outcome<Workflow> {
+    let options = call.options()?;
+    let mut screen = Screen {
+        call,
+        id: id.clone(),
+        begun: Instant::now(),
+        seen: interrupt::counted(),
+        asked: None,
+    };
+    let mut workflow = coordinator::lead(&options, id, &mut screen)?;
+    if !workflow.is_over() && screen.is_asked_again() {
+        render::say("stopping the agents; their work is kept");
+        let cancel = WorkflowRequest::Cancel {
+            workflow: Some(id.to_string()),
+        };
+        call.send_as("cancel", cancel)?;
+        // Ctrl-C is counted anew. It can end this coordinator too, but the request to cancel stays in the log.
+        (screen.seen, screen.asked) = (interrupt::counted(), None);
+        workflow = match coordinator::lead(&options, id, &mut screen) {
+            // Another coordinator has taken over the workflow, and ends it.
+            Err(refusal) if refusal.code == Code::Held => sent(status(id), call)?,
+            other => other?,
+        };
+    }
+    Ok(workflow)
 }

@@ -12,6 +12,7 @@ use crate::worktree::text::units_text;
 pub fn text(reply: &WorkflowReply, style: Style) -> String {
     match reply {
         WorkflowReply::Workflow(view) => workflow_text(view, style),
+        WorkflowReply::Changed(workflow) => format!("{} {}\n", workflow.id, workflow.status.told()),
         WorkflowReply::Workflows(Workflows { workflows }) => workflows_text(workflows, style),
         WorkflowReply::Planned(planned) => planned_text(planned),
     }
@@ -21,6 +22,7 @@ pub fn text(reply: &WorkflowReply, style: Style) -> String {
 pub fn ids(reply: &WorkflowReply) -> Vec<&str> {
     match reply {
         WorkflowReply::Workflow(view) => vec![view.workflow.id.as_str()],
+        WorkflowReply::Changed(workflow) => vec![workflow.id.as_str()],
         WorkflowReply::Workflows(Workflows { workflows }) => {
             workflows.iter().map(|view| view.workflow.id.as_str()).collect()
         }

@@ -1,6 +1,8 @@
 //! Settings as they hold for the caller (A6), and small things that every command does (A5, B11).
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
 
 use jit_testkit::world::World;
 use serde_json::{Value, json};
@@ -138,6 +140,12 @@ fn b11_every_command_warns_of_a_lease_that_ends_soon() {
         &["hooks", "list"],
         &["graph"],
         &["init"],
+        &["events"],
+        &["changelog"],
+        // Refused ones warn as well.
+        &["issue", "show", "WI-404"],
+        &["worktree", "status", "nothing"],
+        &["config", "get", "no.such.key"],
     ] {
         let ran = world.jit_as("agent:a", words);
         let warned = ran.stderr.matches("your lease on WI-1 ends in").count();
@@ -145,6 +153,20 @@ fn b11_every_command_warns_of_a_lease_that_ends_soon() {
         let other = world.jit_as("agent:b", words).stderr;
         assert!(!other.contains("your lease"), "{words:?}: {other}");
     }
+    // One that follows warns when it begins.
+    let mut follow = world.jit_command(&world.repo());
+    follow
+        .env("JIT_AGENT_ID", "agent:a")
+        .args(["events", "--follow"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut follow = follow.spawn().expect("a follower");
+    let mut line = String::new();
+    let mut told = BufReader::new(follow.stderr.take().expect("a pipe"));
+    let _ = told.read_line(&mut line).expect("a line");
+    let _ = follow.kill();
+    let _ = follow.wait();
+    assert!(line.contains("your lease on WI-1 ends in"), "{line}");
     // Once it is released nothing is left to warn of.
     let ran = world.jit_as("agent:a", ["claim", "release", "WI-1"]).ok();
     assert!(!ran.stderr.contains("your lease"), "{}", ran.stderr);

@@ -12,46 +12,24 @@ use crate::unit_life::{commit, create, world};
 
 /// What a request does that is not repeated here, and why.
 const LEFT_OUT: &[(&str, &str)] = &[
-    (
-        "attempts::EndSession",
-        "the shim of an agent sends it, without an id",
-    ),
-    (
-        "attempts::KeepAlive",
-        "the shim of an agent sends it, without an id",
-    ),
-    (
-        "attempts::StartSession",
-        "the shim of an agent sends it, without an id",
-    ),
+    ("attempts::EndSession", SHIM),
+    ("attempts::KeepAlive", SHIM),
+    ("attempts::StartSession", SHIM),
     (
         "attempts::Unpark",
-        "needs the limit of an account; it is one transaction",
+        "needs an account at its limit; its answer is kept as that of every other request about attempts",
     ),
-    ("claims::Heartbeat", "says that somebody lives now"),
+    ("hooks::Permission", SHIM),
     (
-        "claims::Next",
-        "claim_next is one transaction, repeated with the races of claims",
+        "setup::Uninstall",
+        "removes the answers: the second one says that nothing is set up",
     ),
-    ("doctor::Migrate", "writes the same file again"),
-    ("doctor::Validate", "says how things are now"),
-    ("gates::DefineExported", "part of an import"),
-    ("gates::DefinePreset", "the same as defining"),
-    ("hooks::AgentEvent", "an agent program sends it"),
-    ("hooks::MergeFile", "git sends it"),
-    ("hooks::Permission", "an agent program sends it"),
-    ("hooks::Run", "git sends it"),
-    ("notify::Test", "sends a message to somebody"),
-    ("sessions::Beat", "says that somebody lives now"),
-    ("setup::McpServer", "the same as the hook of an agent"),
-    ("setup::Uninstall", "removes the answers"),
-    ("trust::Approve", "needs a terminal"),
-    ("units::Settle", "notes what happened meanwhile"),
-    ("workflows::Cancel", "repeated with the kills of coordinators"),
-    ("workflows::Plan", "starts nothing"),
-    ("workflows::Reopen", "repeated with the kills of coordinators"),
-    ("workflows::Start", "repeated with the kills of coordinators"),
 ];
+
+const SHIM: &str = "the shim of an agent sends it, and no command does: it has no id";
+
+/// A registry of sessions as version 2 wrote it.
+const OLD_SESSIONS: &str = r#"{"sessions":{"sess-abc123":{"session_id":"sess-abc123","agent_id":"developer-001","task_id":"T-015","started_at":"2026-01-26T10:30:00Z"}}}"#;
 
 /// The requests that write, as their facts in the sources of the API say.
 fn writing_requests() -> BTreeSet<String> {
@@ -87,7 +65,26 @@ struct Repeater {
 }
 
 impl Repeater {
+    /// The second answer is the first one, to the byte.
     fn twice(&mut self, request: &str, words: &[&str]) -> serde_json::Value {
+        let [first, second] = self.answers(request, words);
+        assert_eq!(second, first, "{words:?}");
+        serde_json::from_str(&first).unwrap_or_default()
+    }
+
+    /// The request says how things are now, or that somebody lives: the second answer may differ in these times only.
+    fn anew(&mut self, request: &str, words: &[&str], times: &[&str]) {
+        let [first, second] = self.answers(request, words).map(|text| {
+            let mut answer: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+            for time in times {
+                let _ = answer.as_object_mut().expect("an object").remove(*time);
+            }
+            answer
+        });
+        assert_eq!(second, first, "{words:?}");
+    }
+
+    fn answers(&mut self, request: &str, words: &[&str]) -> [String; 2] {
         self.n += 1;
         let id = format!("request-{}", self.n);
         // An agent's own options come last.
@@ -103,9 +100,8 @@ impl Repeater {
         let first = run().ok();
         let second = run();
         assert_eq!(second.code, 0, "{words:?}: {} {}", second.stdout, second.stderr);
-        assert_eq!(second.stdout, first.stdout, "{words:?}");
         self.done.insert(request.to_owned());
-        first.json()
+        [first.stdout, second.stdout]
     }
 }
 
@@ -137,6 +133,9 @@ fn heavy_i1_every_command_that_writes_can_be_repeated_under_its_request_id() {
     claims(&mut all);
     units(&mut all);
     agents(&mut all, &agent);
+    workflows(&mut all);
+    notifications(&mut all);
+    hooks(&mut all);
     all.twice(
         "issues::Import",
         &["issue", "import", "beads.jsonl", "--from", "beads"],
@@ -148,6 +147,10 @@ fn heavy_i1_every_command_that_writes_can_be_repeated_under_its_request_id() {
         &["hooks", "install", "--agent", "claude", "--yes"],
     );
     all.twice("trust::Revoke", &["trust", "--revoke"]);
+    all.twice("trust::Approve", &["trust", "--yes"]);
+    fs::write(all.world.repo().join("sessions.json"), OLD_SESSIONS).expect("a file");
+    all.twice("doctor::Migrate", &["migrate", "sessions.json"]);
+    all.anew("doctor::Validate", &["validate"], &[]);
     all.twice("doctor::Recover", &["recover"]);
     all.world.validates();
     let left_out = LEFT_OUT.iter().map(|(name, _)| (*name).to_owned());
@@ -177,6 +180,17 @@ fn issues(all: &mut Repeater) {
     all.twice("gates::Run", &["gate", "run", "WORK-1", "tests"]);
     all.twice("issues::Change", &["gate", "rm", "WORK-1", "review"]);
     all.twice("gates::Undefine", &["gate", "undefine", "review"]);
+    fs::write(all.world.repo().join("Makefile"), "test:\n\ttrue\n").expect("a file");
+    all.twice("gates::DefinePreset", &["gate", "define", "--preset", "make"]);
+    let exported = serde_json::json!({ "schema_version": 1, "files": [{
+        "path": all.world.repo().join(".jit/gates/registry.json"),
+        "text": r#"{"schema_version":1,"gates":{"lint":{"command":null,"manual":true,"timeout_secs":600,"description":null,"required_for":[]}}}"#,
+    }] });
+    fs::write(all.world.repo().join("old.gates.json"), exported.to_string()).expect("a file");
+    all.twice(
+        "gates::DefineExported",
+        &["gate", "define", "--from", "old.gates.json"],
+    );
 }
 
 fn claims(all: &mut Repeater) {
@@ -190,9 +204,16 @@ fn claims(all: &mut Repeater) {
         "claims::ForceEvict",
         &["claim", "force-evict", "WORK-1", "--reason", "x"],
     );
+    let picked = all.twice("claims::Next", &["claim", "next"]);
+    let picked = picked["issue"]["id"].as_str().expect("an issue").to_owned();
+    let held = all.world.jit(["claim", "list", "--json"]).ok().json();
+    assert_eq!(held["active"].as_array().map(Vec::len), Some(1), "{held}");
+    all.twice("claims::Release", &["claim", "release", &picked]);
+    all.anew("claims::Heartbeat", &["heartbeat", "--once"], &["last_beat"]);
     all.twice("claims::Acquire", &["claim", "acquire", "WORK-3"]);
     all.twice("claims::Release", &["claim", "release", "WORK-3"]);
     all.twice("sessions::Start", &["session", "start"]);
+    all.anew("sessions::Beat", &["session", "beat"], &["last_heartbeat"]);
     all.twice("file_locks::Acquire", &["lock", "acquire", "a.txt"]);
     all.twice("file_locks::Extend", &["lock", "extend", "a.txt"]);
     all.twice("file_locks::Release", &["lock", "release", "a.txt"]);
@@ -248,12 +269,74 @@ fn agents(all: &mut Repeater, agent: &str) {
         agent,
     ];
     all.twice("attempts::Dispatch", &dispatch);
+    all.anew("units::Settle", &["worktree", "status", "u4"], &["duration_ms"]);
     all.twice("attempts::Stop", &["worktree", "stop", "u4", "--reason", "x"]);
     all.twice("units::Retry", &["worktree", "retry", "u4"]);
     let hand = ["handoff", "u4", "--to", "command", "--command", agent];
     all.twice("attempts::Handoff", &hand);
     let _ = all.world.jit(["worktree", "stop", "u4", "--reason", "x"]);
     let _ = fs::remove_file(wait);
+}
+
+/// One workflow that is carried out, and one that waits for a person until it is cancelled.
+fn workflows(all: &mut Repeater) {
+    let _ = create(&all.world, &["u5"]);
+    let agent = all.world.root().join("commits.sh");
+    let script = "#!/bin/sh\ncat > /dev/null\necho x > u6.txt\ngit add u6.txt\ngit commit -q -m work\n";
+    fs::write(&agent, script).expect("a script");
+    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).expect("a mode");
+    let plan = |id: &str, unit: &str| -> String {
+        let path = all.world.home().join(format!("{id}.yaml"));
+        let run = format!(
+            "run:\n  agent: command\n  command: [{:?}]\n",
+            agent.display().to_string()
+        );
+        let units = format!("units:\n  - id: {unit}\n    prompt: go\n");
+        fs::write(&path, format!("workflow_id: {id}\nstagger: 0s\n{run}{units}")).expect("a plan");
+        path.display().to_string()
+    };
+    let (whole, stuck) = (plan("whole", "u6"), plan("stuck", "u5"));
+    all.twice("workflows::Start", &["run", &whole]);
+    all.done.insert("workflows::Plan".to_owned());
+    let waits = ["run", &stuck, "--json", "--request-id", "stuck"];
+    let resumes = ["workflow", "resume", "stuck", "--json", "--request-id", "resumed"];
+    for words in [&waits[..], &waits, &resumes, &resumes] {
+        let shown = all.world.jit(words).exits(6).json();
+        assert_eq!(shown["status"], "running", "{words:?}: {shown}");
+    }
+    all.done.insert("workflows::Reopen".to_owned());
+    all.twice("workflows::Cancel", &["workflow", "cancel", "stuck"]);
+    let shown = all.world.jit(resumes).exits(6).json();
+    assert_eq!(shown["status"], "cancelled", "it is not opened again: {shown}");
+    let listed = all.world.jit(["workflow", "list", "--all", "--json"]).ok().json();
+    assert_eq!(listed["workflows"].as_array().map(Vec::len), Some(2), "{listed}");
+}
+
+fn notifications(all: &mut Repeater) {
+    let told = all.world.home().join("told");
+    let program = all.world.root().join("notify.sh");
+    let script = format!("#!/bin/sh\ncat > /dev/null\necho one >> '{}'\n", told.display());
+    fs::write(&program, script).expect("a script");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a mode");
+    let set = ["config", "set", "--user", "notify.command"];
+    let program = program.display().to_string();
+    let _ = all.world.jit(set.iter().chain(&[program.as_str()])).ok();
+    all.twice("notify::Test", &["notify", "test"]);
+    assert_eq!(fs::read_to_string(told).expect("a message"), "one\n");
+}
+
+/// Commands that git and agent programs call: each call is judged by itself, and a second one changes nothing.
+fn hooks(all: &mut Repeater) {
+    all.twice("hooks::Run", &["hooks", "run", "pre-commit"]);
+    all.twice("hooks::AgentEvent", &["hooks", "agent", "claude", "PreToolUse"]);
+    for name in ["base", "ours", "theirs"] {
+        fs::write(all.world.repo().join(name), "{\"id\":\"WI-1\",\"title\":\"t\"}\n").expect("a file");
+    }
+    all.twice("hooks::MergeFile", &["merge-driver", "base", "ours", "theirs"]);
+    all.twice(
+        "setup::McpServer",
+        &["mcp", "install", "--agent", "claude", "--user", "--yes"],
+    );
 }
 
 #[test]

@@ -54,6 +54,30 @@ fn other_plan(yard: &Yard, unit: &str) -> String {
     path.display().to_string()
 }
 
+#[test]
+fn g10_a_worktree_that_can_never_be_made_is_tried_once_and_told() {
+    let yard = Yard::new("");
+    // A second try would come minutes later.
+    set(&yard, "dispatch.backoff_secs", "3600");
+    fs::write(yard.world.root().join("repo-worktrees"), "not a folder").expect("a file");
+    let ran = yard.run("", &[("a", &[], ""), ("b", &["a"], "")]).exits(6);
+    let told = "failed, without a worktree: no worktree can be made in";
+    assert!(ran.stdout.contains(told), "{}", ran.stdout);
+    let events = yard.world.events();
+    let tries = events
+        .iter()
+        .filter(|event| event["type"] == "unit.rolled_back")
+        .count();
+    assert_eq!(tries, 1);
+    let shown = yard
+        .world
+        .jit(["workflow", "status", "flow", "--json"])
+        .ok()
+        .json();
+    let error = &shown["instances"][0]["error"];
+    assert_eq!(error["reason"], "provisioning", "{shown}");
+}
+
 fn end(mut coordinator: Child) {
     let _ = coordinator.kill();
     let _ = coordinator.wait();

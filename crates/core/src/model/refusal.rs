@@ -180,6 +180,8 @@ pub struct Refusal {
     /// Commands to run next.
     pub help: Vec<String>,
     pub details: Details,
+    /// Findings beside the request, as an answer has them. They are no part of the refusal.
+    pub warnings: Vec<String>,
 }
 
 /// Data beyond the sentence, for programs.
@@ -209,6 +211,7 @@ impl Refusal {
             message: message.into(),
             help: Vec::new(),
             details: Details::None,
+            warnings: Vec::new(),
         }
     }
 

@@ -498,8 +498,7 @@ pub(crate) fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall)
     unit.handoffs.extend(facts.handoffs.iter().cloned());
     // A failure stays known until the unit goes on.
     unit.error = match edge.to {
-        Phase::Failed => facts.error.clone().or(unit.error),
-        Phase::Cleanup | Phase::Idle => unit.error,
+        Phase::Failed | Phase::Cleanup | Phase::Idle => facts.error.clone().or(unit.error),
         _ => None,
     };
     if edge.to == Phase::Failed {

@@ -149,7 +149,7 @@ pub struct ConflictReport {
 /// A rule for a path whose command did not resolve the conflict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FailedRule {
-    #[serde(skip)]
+    #[serde(default)]
     pub path: String,
     pub command: String,
     /// For example `exit code 3`.
@@ -315,7 +315,7 @@ pub struct Validation {
     /// The last part of its output.
     pub output: String,
     /// The issues whose gate this check is.
-    #[serde(skip)]
+    #[serde(default)]
     pub issues: Vec<String>,
 }
 

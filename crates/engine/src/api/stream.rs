@@ -58,6 +58,8 @@ pub enum StreamItem {
     Conflicts(Box<Picture>),
     AttemptLine(Box<AttemptLine>),
     Units(Box<UnitReply>),
+    /// A finding beside the subscription, such as a lease that expires soon. Warnings come before all other items.
+    Warning(String),
 }
 
 impl StreamItem {
@@ -67,7 +69,7 @@ impl StreamItem {
             Self::Event(event) => Some(event.0.sequence),
             Self::Work(entry) => entry.sequence,
             Self::AttemptLine(line) => Some(line.number),
-            Self::Conflicts(_) | Self::Units(_) => None,
+            Self::Conflicts(_) | Self::Units(_) | Self::Warning(_) => None,
         }
     }
 }

@@ -32,7 +32,10 @@ requests! {
 
 replies! {
     pub enum WorkflowReply {
+        /// A workflow with its units.
         Workflow(Box<WorkflowView>),
+        /// The workflow alone, after it was started, cancelled or opened again.
+        Changed(Box<Workflow>),
         Workflows(Workflows),
         Planned(Box<PlannedWorkflow>),
     }

@@ -15,6 +15,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use jit_os::file;
+use rustix::fs::Access;
 use sha2::{Digest as _, Sha256};
 
 /// The folder with the records.
@@ -45,7 +46,10 @@ pub fn make(control: &Path, folder: &Path) -> io::Result<File> {
             let _ = fs::remove_file(note(control, one));
         }
     }
-    made.map(|()| turn)
+    made?;
+    // Without this, git would fail there only after it has begun.
+    rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK)?;
+    Ok(turn)
 }
 
 /// Removes the folder of a removed worktree if it is empty, and the parent folders that were created for it.

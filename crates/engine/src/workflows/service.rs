@@ -231,13 +231,9 @@ pub(crate) fn workflows(cx: &Context, all: bool) -> Outcome<Answer> {
 }
 
 pub(crate) fn workflow_status(cx: &Context, named: Option<&str>) -> Outcome<Answer> {
-    shown(cx, &find_workflow(cx, named)?)
-}
-
-/// Returns a workflow with its units, as a reply.
-pub(crate) fn shown(cx: &Context, workflow: &Workflow) -> Outcome<Answer> {
+    let workflow = find_workflow(cx, named)?;
     let view = crate::write_path::view(cx)?;
-    let shown = workflow_view(cx, workflow)?;
+    let shown = workflow_view(cx, &workflow)?;
     crate::write_path::read_answer(
         cx,
         &view,

@@ -10,6 +10,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -144,7 +145,16 @@ fn make_ready(cx: &Context, unit: Unit, steps: &[String]) -> Outcome<Unit> {
         Err(refusal) if refusal.code == Code::Busy => return Err(refusal),
         Err(refusal) => {
             undo(cx, &unit)?;
-            crate::units::service::advance(cx, &id, UnitInput::RolledBack, Facts::default())?;
+            let facts = Facts {
+                error: Some(Failure {
+                    reason: "provisioning".to_owned(),
+                    message: refusal.message.clone(),
+                    exit_code: None,
+                    output: None,
+                }),
+                ..Facts::default()
+            };
+            crate::units::service::advance(cx, &id, UnitInput::RolledBack, facts)?;
             return Err(refusal);
         }
     };
@@ -226,8 +236,7 @@ pub(crate) fn ensure_worktree(cx: &Context, unit: &Unit) -> Outcome<Place> {
         crate::worktrees::cleanup::put_aside_gone(cx, unit)?;
     }
     let parent = path.parent().unwrap_or(path);
-    let _room =
-        folders::make(&cx.place.control_dir, parent).map_err(|e| jit_os::io_refusal("create", parent, &e))?;
+    let _room = folders::make(&cx.place.control_dir, parent).map_err(|e| no_folder(parent, &e))?;
     make_branch(cx, unit, &lock)?;
     let made = cx
         .git_in(crate::units::service::common(cx)?)
@@ -241,6 +250,21 @@ pub(crate) fn ensure_worktree(cx: &Context, unit: &Unit) -> Outcome<Place> {
         return Err(git(e));
     }
     found()
+}
+
+/// Refuses a folder for worktrees that cannot be created or written. Only a full disk may have room later.
+fn no_folder(folder: &Path, e: &io::Error) -> Box<Refusal> {
+    use io::ErrorKind::{AlreadyExists, NotADirectory, PermissionDenied, ReadOnlyFilesystem};
+    match e.kind() {
+        AlreadyExists | NotADirectory | PermissionDenied | ReadOnlyFilesystem => {
+            let message = format!("no worktree can be made in {}: {e}", folder.display());
+            Box::new(
+                Refusal::new(Code::Invalid, message)
+                    .help("jit config set worktree.path '../{repo}-worktrees/{unit}'"),
+            )
+        }
+        _ => jit_os::io_refusal("create", folder, e),
+    }
 }
 
 /// Ensures that the branch of a unit exists. It is created separately: an interrupted `worktree add -b` could not be
@@ -267,9 +291,13 @@ fn make_branch(cx: &Context, unit: &Unit, lock: &Arc<File>) -> Outcome<()> {
     }
     // The branch may exist: from a killed attempt, or with the work of a unit whose worktree is gone.
     let there = cx.git_in(common).verify(&branch).map_err(git)?;
-    match there.is_none_or(|commit| unit.worktree_id.is_none() && commit != unit.base) {
-        true => Err(git(e)),
-        false => Ok(()),
+    match there {
+        None => Err(git(e)),
+        Some(commit) if unit.worktree_id.is_none() && commit != unit.base => {
+            let message = format!("there is a branch {} already, with other commits", unit.branch);
+            Err(refuse(Code::Exists, message))
+        }
+        Some(_) => Ok(()),
     }
 }
 
