@@ -9,6 +9,8 @@
 //! 5. Update the views and the journal. They may fail: the log is the truth.
 //! 6. Release the lock, then sync the log. Many processes share one flush, and a yes covers every earlier line.
 //! 7. If no sync of this segment has failed meanwhile, record how far it is synced, and say yes.
+//! 8. If the journal has grown, fold it into runs, and compress one sealed segment ([`crate::compressed`]). This
+//!    process answers after that; no other process waits. If it fails, a later command does it.
 //!
 //! A failed sync may have lost dirty pages while later syncs succeed. So the process that saw the failure marks the segment
 //! suspect in the lock file. No process says yes on top of a suspect segment; the next writer first copies every line that

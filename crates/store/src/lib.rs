@@ -47,6 +47,7 @@
 //! ```
 
 mod claim_records;
+pub mod compressed;
 pub mod disk;
 pub mod file;
 pub mod folded_state;

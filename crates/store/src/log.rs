@@ -2,8 +2,9 @@
 //!
 //! # Format
 //!
-//! `events/control.jsonl` is the active segment; `events/control-<first sequence>.jsonl` are sealed ones, never changed
-//! again. A segment counts up to the first sequence of the next one. Lines are as in `jit_core::log::line`.
+//! `events/control.jsonl` is the active segment; `events/control-<first sequence>.jsonl` are sealed ones, whose text never
+//! changes again; later they are compressed, with `.gz` at the end of the name ([`crate::compressed`]). A segment counts up
+//! to the first sequence of the next one. Lines are as in `jit_core::log::line`.
 //!
 //! # Invariants
 //!
@@ -18,7 +19,8 @@ use std::io;
 
 use jit_core::log::line::{LogLine, decode_line};
 
-use crate::disk::{Disk, DiskFile, read_range};
+use crate::compressed::Compressed;
+use crate::disk::{Disk, DiskFile, OpenMode, open_if_there, read_range};
 use crate::journal::Position;
 
 pub const ACTIVE: &str = "events/control.jsonl";
@@ -41,13 +43,23 @@ pub fn sealed_path(first: u64) -> String {
     format!("events/control-{first:016}.jsonl")
 }
 
-/// Sealed segments, oldest first.
+pub fn compressed_path(first: u64) -> String {
+    format!("{}.gz", sealed_path(first))
+}
+
+impl Segment {
+    pub fn is_compressed(&self) -> bool {
+        self.path.ends_with(".gz")
+    }
+}
+
+/// Sealed segments, oldest first. If a segment is there in both forms, the plain one.
 pub fn sealed(disk: &dyn Disk) -> io::Result<Vec<Segment>> {
     let mut found: Vec<Segment> = Vec::new();
     for name in disk.list("events")? {
         let digits = name
             .strip_prefix("control-")
-            .and_then(|n| n.strip_suffix(".jsonl"));
+            .and_then(|n| n.strip_suffix(".gz").unwrap_or(n).strip_suffix(".jsonl"));
         if let Some(first) = digits.filter(|d| d.len() == 16).and_then(|d| d.parse().ok()) {
             found.push(Segment {
                 path: format!("events/{name}"),
@@ -55,8 +67,18 @@ pub fn sealed(disk: &dyn Disk) -> io::Result<Vec<Segment>> {
             });
         }
     }
-    found.sort_by_key(|segment| segment.first);
+    found.sort_by_key(|segment| (segment.first, segment.is_compressed()));
+    found.dedup_by_key(|segment| segment.first);
     Ok(found)
+}
+
+/// Opens a sealed segment, while another process may compress it.
+pub fn open_sealed(disk: &dyn Disk, first: u64) -> io::Result<Box<dyn SegmentBytes>> {
+    if let Some(plain) = open_if_there(disk, &sealed_path(first))? {
+        return Ok(Box::new(plain));
+    }
+    let file = disk.open(&compressed_path(first), OpenMode::Read)?;
+    Ok(Box::new(Compressed::new(file)))
 }
 
 /// The place where the log is damaged.
@@ -296,6 +318,16 @@ pub trait SegmentBytes {
 impl SegmentBytes for &dyn DiskFile {
     fn read(&self, at: u64, len: usize) -> io::Result<Vec<u8>> {
         read_range(*self, at, len)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.meta()?.len)
+    }
+}
+
+impl SegmentBytes for Box<dyn DiskFile> {
+    fn read(&self, at: u64, len: usize) -> io::Result<Vec<u8>> {
+        read_range(&**self, at, len)
     }
 
     fn size(&self) -> io::Result<u64> {

@@ -347,6 +347,7 @@ impl Upkeep for MemoryStore {
             lines: inner.log.len() as u64,
             segments: 1,
             bytes: 0,
+            text: 0,
             leases: state::leases(&folded).map_err(unreadable)?.len() as u64,
             issues: state::issues(&folded).map_err(unreadable)?.len() as u64,
             problems: Vec::new(),

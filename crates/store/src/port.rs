@@ -200,8 +200,10 @@ pub struct LockHolder {
 pub struct LogReport {
     pub lines: u64,
     pub segments: u64,
-    /// Size of all segments.
+    /// Size of the files of all segments.
     pub bytes: u64,
+    /// What it would be if none were compressed.
+    pub text: u64,
     pub leases: u64,
     pub issues: u64,
     pub problems: Vec<LogProblem>,

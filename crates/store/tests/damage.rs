@@ -388,12 +388,20 @@ fn d1_every_byte_of_the_lock_file_changed() {
 /// Sealed segments are not read by everyday commands, but `validate` sees every byte and a salvage saves the rest.
 #[test]
 fn d1_sealed_segments_changed_or_missing() {
-    let scene = scene(2_000, 1 << 20);
+    changed_or_missing(&scene(2_000, 1 << 20), ".jsonl");
+}
+
+#[test]
+fn d1_compressed_segments_changed_or_missing() {
+    changed_or_missing(&scene(2_000, 500), ".jsonl.gz");
+}
+
+fn changed_or_missing(scene: &Scene, end: &str) {
     let sealed: Vec<String> = scene
         .disk
         .files()
         .into_keys()
-        .filter(|p| p.starts_with("events/control-"))
+        .filter(|p| p.starts_with("events/control-") && p.ends_with(end))
         .collect();
     assert!(sealed.len() >= 2, "{sealed:?}");
     for path in &sealed {
@@ -422,7 +430,7 @@ fn d1_sealed_segments_changed_or_missing() {
             without(&blind, "state/");
             let refused = ask(&store(&blind, &scene.clock), &human(), &create("X-1"), 9).expect_err("damage");
             assert_eq!(refused.code, Code::Damaged, "{what}");
-            salvages(&scene, &blind, &what);
+            salvages(scene, &blind, &what);
             new.salvage(&human()).unwrap_or_else(|e| panic!("{what}: {e:?}"));
             assert_eq!(
                 leases(&store(&disk, &scene.clock)),

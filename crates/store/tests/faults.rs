@@ -104,6 +104,11 @@ fn scenes() -> Vec<Scene> {
         limits: (1 << 20, 100),
         ..base
     });
+    let base = scene("sealing and compressing", a(), acquire("WI-2", 60));
+    scenes.push(Scene {
+        limits: (1_000, 100),
+        ..base
+    });
     let base = scene("journal rebuilt", a(), acquire("WI-2", 60));
     base.disk.take("state/journal");
     scenes.push(base);

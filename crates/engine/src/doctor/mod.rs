@@ -441,8 +441,13 @@ fn size(bytes: u64) -> String {
 fn log(found: &mut Findings, cx: &Context) {
     match cx.store.upkeep().validate(&cx.actor) {
         Ok(report) => {
+            let plain = if report.text > report.bytes {
+                format!(" ({} uncompressed)", size(report.text))
+            } else {
+                String::new()
+            };
             let text = format!(
-                "{} lines, {} leases, {} issues; the history has {} in {} {}",
+                "{} lines, {} leases, {} issues; the history has {}{plain} in {} {}",
                 report.lines,
                 report.leases,
                 report.issues,

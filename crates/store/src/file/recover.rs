@@ -20,10 +20,11 @@ use super::FileStore;
 use super::lock_file::{LOCK, SUSPECT_AT, Slots};
 use super::repair::{FOLD_EVERY, absorb};
 use super::segments::{DIRS, Trust};
+use crate::compressed;
 use crate::disk::{DiskFile, OpenMode, open_if_there};
 use crate::folded_state::{self, FoldedState};
 use crate::journal::{Ground, Journal, ViewMarks};
-use crate::log::{self, ReadRules, Segment};
+use crate::log::{self, ReadRules};
 use crate::port::{LogProblem, LogReport, Outcome, Recovered};
 use crate::{claim_records, refusals, views};
 
@@ -108,8 +109,20 @@ impl FileStore {
         }
         let segments = self.segments(picture.first)?;
         report.segments = segments.len() as u64;
-        let size = |segment: &Segment| Some(self.disk.meta(&segment.path).ok()??.len);
-        report.bytes = segments.iter().filter_map(size).sum();
+        for segment in &segments {
+            let stored = self
+                .disk
+                .meta(&segment.path)
+                .ok()
+                .flatten()
+                .map_or(0, |meta| meta.len);
+            report.bytes += stored;
+            report.text += if segment.is_compressed() {
+                self.open_sealed(segment)?.size().unwrap_or(stored)
+            } else {
+                stored
+            };
+        }
         let oldest = segments.first().map_or(picture.first, |segment| segment.first);
         let mut memory = MemoryTable::default();
         let mut waiting = Vec::new();
@@ -334,7 +347,10 @@ impl FileStore {
             let Some(file) = file else {
                 continue;
             };
-            let bytes = self.read_active(&*file)?;
+            let mut bytes = self.read_active(&*file)?;
+            if path.ends_with(".gz") {
+                bytes = compressed::readable(&bytes);
+            }
             // The next segment counts if it is complete. Then it is from an earlier, interrupted recovery and has all
             // of the state; an incomplete one has less than the files it was made from. It does not count if the log
             // has grown since.

@@ -255,17 +255,12 @@ impl FileStore {
             if from.is_some_and(before) {
                 continue;
             }
-            let file;
-            let on_disk: &dyn DiskFile;
+            let sealed;
             let source: &dyn SegmentBytes = if until.is_none() {
                 &active.bytes
             } else {
-                file = self
-                    .disk
-                    .open(&segment.path, OpenMode::Read)
-                    .map_err(|e| self.io("open", &segment.path, &e))?;
-                on_disk = &*file;
-                &on_disk
+                sealed = self.open_sealed(segment)?;
+                &*sealed
             };
             let start = match from.filter(|from| from.segment == segment.first) {
                 Some(from) => from,
@@ -350,10 +345,8 @@ impl FileStore {
                 bytes.ends_with(b"\n") && line::trailing_sum(bytes) == Some(position.sum)
             });
         }
-        let file = self
-            .disk
-            .open(&log::sealed_path(position.segment), OpenMode::Read);
-        file.is_ok_and(|file| ends_line(&*file, position).unwrap_or(false))
+        log::open_sealed(&*self.disk, position.segment)
+            .is_ok_and(|sealed| ends_line(&*sealed, position).unwrap_or(false))
     }
 
     fn write_picture(&self, log: &dyn DiskFile, picture: &Picture) -> Outcome<()> {

@@ -101,6 +101,10 @@ impl FileStore {
         log::sealed(&*self.disk).map_err(|e| self.io("list", "events", &e))
     }
 
+    pub(super) fn open_sealed(&self, segment: &Segment) -> Outcome<Box<dyn SegmentBytes>> {
+        log::open_sealed(&*self.disk, segment.first).map_err(|e| self.io("open", &segment.path, &e))
+    }
+
     /// All segments that count, oldest first; the last one is the active one.
     pub(super) fn segments(&self, active_first: u64) -> Outcome<Vec<Segment>> {
         let mut segments = self.sealed()?;
@@ -260,8 +264,7 @@ impl FileStore {
         let rules = Self::rules(self.slots()?, &self.now()?, 0);
         // The active segment is opened first: if it is sealed afterwards, this open file still continues the sealed ones.
         let active = self.open_log(OpenMode::Read)?;
-        let source: &dyn DiskFile = &*active;
-        let first = log::first_of(&source).map_err(|e| self.io("read", log::ACTIVE, &e))?;
+        let first = log::first_of(&active).map_err(|e| self.io("read", log::ACTIVE, &e))?;
         let Some((active_first, _)) = first else {
             // A segment gets its name when its first transaction is on disk.
             let damage = Damage::at_start(log::ACTIVE, 0, "its first line is missing or unreadable");
@@ -276,38 +279,34 @@ impl FileStore {
             {
                 continue;
             }
-            let file;
-            let source: &dyn DiskFile = if until.is_none() {
-                &*active
+            let sealed;
+            let source: &dyn SegmentBytes = if until.is_none() {
+                &active
             } else {
-                file = self
-                    .disk
-                    .open(&segment.path, OpenMode::Read)
-                    .map_err(|e| self.io("open", &segment.path, &e))?;
-                &*file
+                sealed = self.open_sealed(segment)?;
+                &*sealed
             };
-            let start = self.segment_start(segment, &source, before)?;
+            let start = self.segment_start(segment, source, before)?;
             let rules = if until.is_none() { rules } else { ReadRules::SEALED };
             // The caller asked for lines before the oldest segment, so that must be the beginning of the log.
             let mut opening = n == 0 && after + 1 < segment.first;
             // To stop early, the callback returns an error that is ignored below.
-            let outcome =
-                log::read_segment(&source, &segment.path, start, until, rules, &mut |line, _, _| {
-                    if std::mem::take(&mut opening) && !line.begins_log() {
-                        let why = "an earlier segment is missing";
-                        return Err(LogTrouble::Damage(Damage::at_start(
-                            &segment.path,
-                            segment.first,
-                            why,
-                        )));
-                    }
-                    let sequence = line.stamped.sequence;
-                    if sequence > upto || (sequence > after && each(line.stamped).is_break()) {
-                        stopped = true;
-                        return Err(LogTrouble::Io(io::ErrorKind::Interrupted.into()));
-                    }
-                    Ok(())
-                });
+            let outcome = log::read_segment(source, &segment.path, start, until, rules, &mut |line, _, _| {
+                if std::mem::take(&mut opening) && !line.begins_log() {
+                    let why = "an earlier segment is missing";
+                    return Err(LogTrouble::Damage(Damage::at_start(
+                        &segment.path,
+                        segment.first,
+                        why,
+                    )));
+                }
+                let sequence = line.stamped.sequence;
+                if sequence > upto || (sequence > after && each(line.stamped).is_break()) {
+                    stopped = true;
+                    return Err(LogTrouble::Io(io::ErrorKind::Interrupted.into()));
+                }
+                Ok(())
+            });
             match outcome {
                 Ok(end) => before = Some(end.position),
                 Err(_) if stopped => {}
@@ -319,11 +318,11 @@ impl FileStore {
 }
 
 /// Whether a line with the position's checksum ends at the position's offset.
-pub(super) fn ends_line(log: &dyn DiskFile, position: &Position) -> io::Result<bool> {
+pub(super) fn ends_line(log: &dyn SegmentBytes, position: &Position) -> io::Result<bool> {
     const TAIL: u64 = 27;
     let Some(at) = position.offset.checked_sub(TAIL) else {
         return Ok(false);
     };
-    let tail = read_range(log, at, TAIL as usize)?;
+    let tail = log.read(at, TAIL as usize)?;
     Ok(tail.len() == TAIL as usize && tail.ends_with(b"\n") && trailing_sum(&tail) == Some(position.sum))
 }

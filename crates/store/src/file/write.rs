@@ -17,6 +17,7 @@ use jit_core::model::time::{Now, Wall};
 use super::lock_file::{BOOT_AT, LOCK, SUSPECT_AT, SYNCED_AT, Slots, boot_mark};
 use super::segments::{Trust, ends_line};
 use super::{FileStore, LoadError, damaged};
+use crate::compressed::{self, Compressed};
 use crate::disk::{DiskFile, LockGuard, OpenMode, open_if_there, read_range, write_all_at};
 use crate::folded_state::{self, FoldedState};
 use crate::journal::{Ground, Position, ViewMarks};
@@ -25,6 +26,8 @@ use crate::port::{Ask, Done, Outcome};
 use crate::{refusals, views};
 
 const COMPACT_LOCK: &str = "locks/compact.lock";
+/// The compressed form of a sealed segment, before it is known to be right.
+const COMPRESSING: &str = "events/compressing.gz";
 /// Requests are remembered at least this long, and for this many lines.
 const REQUEST_MEMORY_MS: i64 = 24 * 3600 * 1000;
 const REQUEST_MEMORY_LINES: u64 = 10_000;
@@ -237,7 +240,7 @@ impl FileStore {
             .map_err(|e| LoadError::Repair(format!("{e}; the state was made anew from the log")))?;
         let from = journal.position();
         let len = log.meta().map_err(|e| self.io("read", log::ACTIVE, &e))?.len;
-        if !ends_line(&*log, &from).map_err(|e| self.io("read", log::ACTIVE, &e))? {
+        if !ends_line(&log, &from).map_err(|e| self.io("read", log::ACTIVE, &e))? {
             return Err(repair(
                 "journal and log did not agree; they were compared and mended",
             ));
@@ -589,7 +592,8 @@ impl FileStore {
         ))
     }
 
-    /// Folds the journal into runs when it has grown. A failure is harmless: the next command tries again.
+    /// Folds the journal into runs when it has grown, and compresses a sealed segment if there is one to compress. A
+    /// failure is harmless: a later command tries again.
     fn compact_if_heavy(&self, loaded: &Loaded, wall: Wall, actor: &Actor) {
         let weight = loaded
             .folded
@@ -615,6 +619,35 @@ impl FileStore {
         {
             let _ = folded_state::install(&*self.disk, &compaction);
         }
+        let _ = self.compress_oldest(actor);
+    }
+
+    /// Compresses the oldest sealed segment that is plain. Call with the lock of the compaction held, so that one process
+    /// writes the file. See [`crate::compressed`].
+    fn compress_oldest(&self, actor: &Actor) -> io::Result<()> {
+        let mut sealed = log::sealed(&*self.disk)?.into_iter();
+        let Some(segment) = sealed.find(|segment| !segment.is_compressed()) else {
+            return Ok(());
+        };
+        let plain = self.disk.open(&segment.path, OpenMode::Read)?;
+        let read = plain.meta()?;
+        let file = self.disk.open(COMPRESSING, OpenMode::Fresh)?;
+        compressed::write(&plain, &*file)?;
+        file.sync()?;
+        if !compressed::same_text(&plain, &Compressed::new(file))? {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let _guard = self
+            .lock(actor)
+            .map_err(|refusal| io::Error::other(refusal.message))?;
+        if self.disk.meta(&segment.path)? != Some(read) {
+            // A recovery moved it away.
+            return Ok(());
+        }
+        self.disk
+            .rename(COMPRESSING, &log::compressed_path(segment.first))?;
+        self.disk.sync_dir("events")?;
+        self.disk.remove(&segment.path)
     }
 }
 
