@@ -93,3 +93,4 @@ mod workflow_failures;
 mod workflow_hostile;
 mod workflow_projects;
 mod workflow_ways;
+mod worktree_damage;

@@ -173,6 +173,32 @@ fn g1_a_submodule_comes_from_the_main_checkout_where_its_address_is_gone() {
 }
 
 #[test]
+fn g2_an_address_of_a_submodule_that_the_user_configured_stays() {
+    let yard = Yard::new();
+    let _ = with_submodule(&yard);
+    let repo = yard.repo();
+    yard.world.git(&repo, ["switch", "-q", "main"]);
+    let name = yard.world.git(
+        &repo,
+        [
+            "config",
+            "-f",
+            ".gitmodules",
+            "--name-only",
+            "--get-regexp",
+            "url$",
+        ],
+    );
+    let mirror = yard.world.root().join("mirror").display().to_string();
+    yard.world.git(&repo, ["config", name.trim(), &mirror]);
+    let made = yard.jit(["worktree", "create", "fresh", "--json"]).ok().json();
+    assert_eq!(yard.world.git(&repo, ["config", name.trim()]).trim(), mirror);
+    let own = std::path::Path::new(made["worktree_path"].as_str().expect("a path")).join("sub");
+    let remote = yard.world.git(&own, ["remote", "get-url", "origin"]);
+    assert_eq!(remote.trim(), mirror);
+}
+
+#[test]
 fn i6_start_tells_that_it_does_not_begin_at_the_branch_that_is_checked_out() {
     let yard = Yard::checked_out();
     let repo = yard.repo();

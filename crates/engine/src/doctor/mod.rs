@@ -475,7 +475,7 @@ fn log(found: &mut Findings, cx: &Context) {
     }
 }
 
-/// Reports worktrees that git or jit began to make and did not finish.
+/// Reports worktrees that git or jit began to make and did not finish, and those with damaged files of git.
 fn half_made(found: &mut Findings, cx: &Context) {
     let Some(common) = &cx.place.common_dir else {
         return;
@@ -487,10 +487,16 @@ fn half_made(found: &mut Findings, cx: &Context) {
     for one in crate::worktrees::half_made::find(common) {
         let unit = units.iter().find(|unit| !unit.is_over() && one.is_of(unit));
         // The unit is reported below.
-        if unit.is_some() || crate::git_locks::git_works_here(common) == Some(true) {
+        let is_reported = unit.is_some_and(|unit| unit.state == Phase::Provisioning);
+        if is_reported || one.begun && crate::git_locks::git_works_here(common) == Some(true) {
             continue;
         }
-        found.warn("worktrees", one.in_words(), &one.repair());
+        let whose = unit.map_or_else(String::new, |unit| format!("{}: ", unit.id));
+        found.warn(
+            "worktrees",
+            format!("{whose}{}", one.in_words()),
+            &one.repair(unit),
+        );
     }
     for unit in units.iter().filter(|unit| unit.state == Phase::Provisioning) {
         if crate::worktrees::half_made::is_being_made(cx, &unit.id) {

@@ -25,13 +25,13 @@ pub(crate) fn twins(repo: &Repo, old: &str, new: &str) -> Outcome<BTreeSet<(Stri
         let path = String::from_utf8_lossy(path).into_owned();
         let (mut folder, mut seen) = (String::new(), 0);
         for part in path.split('/') {
-            let others = names.in_folder(new, &folder)?;
-            let is_twin = |other: &&String| *other != part && other.to_lowercase() == part.to_lowercase();
-            let twin = others.iter().find(is_twin).cloned();
+            let lower = part.to_lowercase();
+            let alike = names.in_folder(new, &folder)?.get(&lower);
+            let twin = alike.and_then(|alike| alike.iter().find(|other| *other != part).cloned());
             if let Some(other) = twin {
-                let before = names.in_folder(old, &folder)?;
+                let before = names.in_folder(old, &folder)?.get(&lower);
                 // Both were there: nothing that this landing could tell.
-                if !(before.contains(&other) && before.iter().any(|name| name == part)) {
+                if !before.is_some_and(|before| before.contains(&other) && before.contains(part)) {
                     found.insert((format!("{folder}{part}"), format!("{folder}{other}")));
                 }
             }
@@ -42,18 +42,24 @@ pub(crate) fn twins(repo: &Repo, old: &str, new: &str) -> Outcome<BTreeSet<(Stri
     Ok(found)
 }
 
+/// The names in one folder, by their form in lower case.
+type Folder = BTreeMap<String, BTreeSet<String>>;
+
 /// The names in the folders of commits, each read once.
 struct Names<'a> {
     repo: &'a Repo,
-    listed: BTreeMap<(String, String), BTreeSet<String>>,
+    listed: BTreeMap<(String, String), Folder>,
 }
 
 impl Names<'_> {
     /// `folder` is empty, or ends with a slash.
-    fn in_folder(&mut self, commit: &str, folder: &str) -> Outcome<&BTreeSet<String>> {
+    fn in_folder(&mut self, commit: &str, folder: &str) -> Outcome<&Folder> {
         let key = (commit.to_owned(), folder.to_owned());
         if !self.listed.contains_key(&key) {
-            let names = self.repo.names_in(commit, folder.trim_end_matches('/'))?;
+            let mut names = Folder::new();
+            for name in self.repo.names_in(commit, folder.trim_end_matches('/'))? {
+                names.entry(name.to_lowercase()).or_default().insert(name);
+            }
             self.listed.insert(key.clone(), names);
         }
         Ok(self.listed.entry(key).or_default())

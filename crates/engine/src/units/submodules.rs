@@ -89,12 +89,12 @@ fn clone(root: &Path, name: &Path, path: &Path, copy: &Path) -> bool {
     let mut key = OsString::from("submodule.");
     key.push(name);
     key.push(".url");
-    let own = |command: &[&str]| {
-        let git = Git::at(root).arg("submodule").args(command).arg("--").arg(path);
-        git.run().is_ok()
-    };
-    // Its own address is known before another one is used.
-    let known = own(&["--quiet", "init"]);
+    // Its own address is known before another one is used. The user may have configured it.
+    let init = Git::at(root)
+        .args(["submodule", "--quiet", "init", "--"])
+        .arg(path);
+    let configured = Git::at(root).args(["config", "--get"]).arg(&key);
+    let address = init.run().and_then(|_| configured.line()).ok();
     let cloned = Git::at(root)
         // A name may contain `=`, which an option cannot.
         .env("GIT_CONFIG_COUNT", "2")
@@ -107,8 +107,13 @@ fn clone(root: &Path, name: &Path, path: &Path, copy: &Path) -> bool {
         .run();
     // A commit that no branch of the copy has is fetched later.
     let there = root.join(path).join(".git").symlink_metadata().is_ok();
-    let synced = known && own(&["--quiet", "sync"]);
-    there && (cloned.is_ok() || synced)
+    let set = |address: String| {
+        let own = || Git::at(root.join(path));
+        let remote = own().arg("remote").line()?;
+        own().args(["remote", "set-url", &remote, &address]).run()
+    };
+    let is_set = there && address.is_some_and(|address| set(address).is_ok());
+    there && (cloned.is_ok() || is_set)
 }
 
 /// Fetches the commit to be checked out at `path`, unless it exists. Returns whether it was fetched.

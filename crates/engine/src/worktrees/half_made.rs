@@ -1,12 +1,16 @@
-//! Finds worktrees that git began to make and did not finish, and removes what such a git left.
+//! Finds worktrees that git began to make and did not finish, and removes what such a git left. Finds worktrees with
+//! damaged files of git, and names their repair.
 //!
 //! What must hold:
 //!
 //! - A git that makes a worktree for a unit holds the unit's `making` lock until it and its children exit. Nothing is
 //!   removed while that lock is held.
-//! - Only a worktree that git itself marks as unfinished is removed: no agent ever worked in it.
+//! - A worktree is half made only if git marks it as unfinished, or if it has neither HEAD nor index. A file that
+//!   cannot be read is not missing.
+//! - A folder with contents is removed only while its own unit is PROVISIONING: no agent ever worked in it. All other
+//!   commands refuse and name the repair.
+//! - All files that git did not mark as unfinished move to the trash.
 //! - The `.git` file of a folder is removed last, so an interrupted removal can be repeated.
-//! - A folder with files that git did not put there is never removed.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -24,11 +28,15 @@ use jit_os::shell::shell_word;
 use jit_os::{file, io_refusal};
 use jit_store::Outcome;
 
+use crate::api::rescue::{RescueId, Stage};
 use crate::context::Context;
 use crate::git_locks;
+use crate::refusals::refuse;
 use crate::units::service::common;
 use crate::units::worktree_locate::real;
 use crate::units::worktree_state::leads_to;
+use crate::worktrees::rescue::raw::shown;
+use crate::worktrees::rescue::trash::{ADMIN, Manifest, TREE, Trash};
 
 /// Maximum time to wait for a git process that a killed jit left running.
 const MAKING: Duration = Duration::from_secs(10);
@@ -36,15 +44,19 @@ const MAKING: Duration = Duration::from_secs(10);
 /// The largest of these files of git.
 const SMALL: u64 = 1 << 16;
 
-/// A worktree that git did not finish.
+/// A worktree that git did not finish, or whose files of git are damaged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HalfMade {
     /// Its folder in `.git/worktrees`.
     pub git_dir: PathBuf,
-    /// Where its files are, if git came so far.
+    /// Where its files are, as far as git's folder says.
     pub root: Option<PathBuf>,
-    /// The file that git did not write. `None`: all are there, but git did not finish the checkout.
+    /// The file of git that does not exist or is empty.
     pub missing: Option<&'static str>,
+    /// Git marks it as unfinished, or it has neither HEAD nor index. Otherwise somebody may have worked in it.
+    pub begun: bool,
+    /// It has neither HEAD nor index.
+    bare: bool,
 }
 
 impl HalfMade {
@@ -53,63 +65,158 @@ impl HalfMade {
         let path = Path::new(&unit.worktree_path);
         match &self.root {
             Some(root) => root == path || real(root) == real(path),
-            // Git names the folder after the worktree.
-            None => self.git_dir.file_name() == path.file_name(),
+            None if leads_to(path).is_some_and(|goal| real(&goal) == real(&self.git_dir)) => true,
+            // Git names the folder after the worktree. Other worktrees may have the same name.
+            None => {
+                unit.state == Phase::Provisioning && self.bare && self.git_dir.file_name() == path.file_name()
+            }
         }
+    }
+
+    /// Whether it is only what a killed git left: there is no work in it. A complete one may be on a disk that is away.
+    pub(crate) fn is_left_over(&self) -> bool {
+        let has_work = match &self.root {
+            Some(root) => has_contents(root),
+            None => !self.bare,
+        };
+        self.begun && self.missing.is_some() && !has_work
     }
 
     /// Describes it for people.
     pub(crate) fn in_words(&self) -> String {
+        let effect = match self.missing {
+            None => return "git did not finish this worktree".to_owned(),
+            Some("commondir") => "git commands fail in the whole repository",
+            Some("gitdir") => "git does not list it",
+            Some(_) => "git commands fail in it",
+        };
+        let name = self.missing.unwrap_or_default();
+        let what = match self.begun {
+            true => "git did not finish this worktree",
+            false => "git's files of this worktree are damaged",
+        };
+        format!("{what}: {} has no {name}, and {effect}", self.git_dir.display())
+    }
+
+    /// The command that repairs it. It removes no work. `unit` is the unit whose worktree it is.
+    pub(crate) fn repair(&self, unit: Option<&Unit>) -> String {
+        if self.is_left_over() {
+            return "jit worktree prune --settle".to_owned();
+        }
+        let write = |line: &str, name: &str| {
+            let file = path_word(&self.git_dir.join(name));
+            format!("printf '%s\\n' {} > {file}", shell_word(line))
+        };
+        let own = unit.map(|unit| PathBuf::from(&unit.worktree_path));
+        let root = self.root.clone().or(own).map(|root| path_word(&root));
+        let root = root.unwrap_or_else(|| "<where it is>".to_owned());
         match self.missing {
-            None => "git did not finish this worktree".to_owned(),
-            Some(name) => format!(
-                "git did not finish this worktree: {} has no {name}, and git commands fail",
-                self.git_dir.display()
-            ),
+            None => format!("git worktree unlock {root}"),
+            Some("gitdir") => format!("git worktree repair {root}"),
+            Some("commondir") => write("../..", "commondir"),
+            Some(name) => match unit {
+                Some(unit) => write(&format!("ref: refs/heads/{}", unit.branch), name),
+                None => {
+                    let last = last_commit(&self.git_dir);
+                    write(
+                        &last.unwrap_or_else(|| "ref: refs/heads/<its branch>".to_owned()),
+                        name,
+                    )
+                }
+            },
         }
     }
 
-    /// The command that repairs it.
-    pub(crate) fn repair(&self) -> String {
-        match (self.missing, &self.root) {
-            (None, Some(root)) => format!(
-                "git worktree remove --force --force {}",
-                shell_word(&root.to_string_lossy())
-            ),
-            _ => "jit worktree prune --settle".to_owned(),
+    /// Returns the refusal of a command that needs this worktree of a unit.
+    pub(crate) fn refusal(&self, unit: &Unit) -> Box<Refusal> {
+        let message = format!(
+            "the worktree of {} in {} stays as it is: {}",
+            unit.id,
+            unit.worktree_path,
+            self.in_words()
+        );
+        Box::new(Refusal::new(Code::Invalid, message).help(self.repair(Some(unit))))
+    }
+}
+
+/// The commit that HEAD of a worktree was at last, from its reflog.
+fn last_commit(git_dir: &Path) -> Option<String> {
+    let log = file::read_real(&git_dir.join("logs/HEAD"), 1 << 26)
+        .ok()
+        .flatten()?;
+    let log = String::from_utf8_lossy(&log);
+    let line = log.lines().last()?;
+    let commit = line.split(' ').nth(1)?;
+    let is_commit = commit.len() >= 40 && commit.bytes().all(|b| b.is_ascii_hexdigit());
+    is_commit.then(|| commit.to_owned())
+}
+
+/// A path as one word of a shell command, also if it is not UTF-8.
+fn path_word(path: &Path) -> String {
+    match path.to_str() {
+        Some(path) => shell_word(path),
+        None => {
+            let bytes = path.as_os_str().as_bytes();
+            let escaped: String = bytes.iter().map(|byte| format!("\\{byte:03o}")).collect();
+            format!("\"$(printf '{escaped}')\"")
         }
     }
 }
 
-fn content(path: &Path) -> Option<Vec<u8>> {
-    let content = file::read_real(path, SMALL).ok().flatten()?;
-    (!content.trim_ascii().is_empty()).then_some(content)
+/// Whether a path certainly does not exist. Any other failure may hide something.
+fn is_absent(path: &Path) -> bool {
+    matches!(path.symlink_metadata(), Err(e) if e.kind() == io::ErrorKind::NotFound)
 }
 
-/// Whether HEAD of a worktree names nothing yet: git writes zeros first.
-fn is_unborn(head: &[u8]) -> bool {
-    head.trim_ascii().iter().all(|byte| *byte == b'0')
+/// Whether there may be anything except a folder with git's `.git` file.
+fn has_contents(root: &Path) -> bool {
+    if is_absent(root) {
+        return false;
+    }
+    let is_link_of_git = |entry: fs::DirEntry| {
+        entry.file_name() == ".git" && entry.file_type().is_ok_and(|kind| kind.is_file())
+    };
+    match fs::read_dir(root) {
+        Ok(mut inside) => !inside.all(|entry| entry.is_ok_and(is_link_of_git)),
+        Err(_) => true,
+    }
 }
 
-fn look(git_dir: PathBuf) -> Option<HalfMade> {
-    let read = |name: &str| content(&git_dir.join(name));
-    let link = read("gitdir");
-    let root = link.as_ref().map(|link| {
+/// Whether a file of git certainly has nothing in it. A link, and a file that cannot be read, may have something.
+fn is_missing(path: &Path) -> bool {
+    match path.symlink_metadata() {
+        Ok(meta) if meta.is_file() => {
+            let content = file::read_real(path, SMALL);
+            // Git writes zeros to HEAD first.
+            let says_nothing = |content: &[u8]| content.trim_ascii().iter().all(|byte| *byte == b'0');
+            matches!(content, Ok(Some(content)) if says_nothing(&content))
+        }
+        Ok(_) => false,
+        Err(e) => e.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+/// Looks at a folder in `.git/worktrees`. `None` if it is complete.
+pub(crate) fn look(git_dir: PathBuf) -> Option<HalfMade> {
+    let read = |name: &str| file::read_real(&git_dir.join(name), SMALL).ok().flatten();
+    let link = read("gitdir").filter(|link| !link.trim_ascii().is_empty());
+    let root = link.map(|link| {
         let dot_git = plain(&git_dir.join(OsStr::from_bytes(link.trim_ascii_end())));
         dot_git.parent().map_or_else(|| dot_git.clone(), Path::to_owned)
     });
-    let missing = match (&link, read("commondir"), read("HEAD")) {
-        (None, ..) => Some("gitdir"),
-        (_, None, _) => Some("commondir"),
-        (.., None) => Some("HEAD"),
-        (.., Some(head)) if is_unborn(&head) => Some("HEAD"),
-        _ => None,
-    };
+    let files = ["gitdir", "commondir", "HEAD"];
+    let missing = files.into_iter().find(|name| is_missing(&git_dir.join(name)));
+    let bare = ["HEAD", "index"]
+        .into_iter()
+        .all(|name| is_absent(&git_dir.join(name)));
     let marked = read("locked").is_some_and(|why| why.trim_ascii() == b"initializing");
-    (missing.is_some() || marked).then_some(HalfMade {
+    let begun = marked || bare;
+    (missing.is_some() || begun).then_some(HalfMade {
         git_dir,
         root,
         missing,
+        begun,
+        bare,
     })
 }
 
@@ -168,23 +275,38 @@ pub(crate) fn is_being_made(cx: &Context, id: &UnitId) -> bool {
 
 /// Removes what a git that is dead left of this unit's worktree. The caller holds the lock of [`making_lock`].
 pub(crate) fn sweep(cx: &Context, unit: &Unit) -> Outcome<()> {
+    sweep_as(cx, unit, unit.state == Phase::Provisioning)
+}
+
+/// `unused`: the unit has had no worktree here yet. Otherwise only a worktree without contents is removed.
+fn sweep_as(cx: &Context, unit: &Unit, unused: bool) -> Outcome<()> {
     let common = common(cx)?;
     let path = Path::new(&unit.worktree_path);
     let failed = |path: &Path, e: &io::Error| io_refusal("remove", path, e);
     for one in find(common).into_iter().filter(|one| one.is_of(unit)) {
-        if leads_to(path).is_some_and(|goal| real(&goal) == real(&one.git_dir)) {
-            remove_folder(path).map_err(|e| failed(path, &e))?;
+        if !unused && !one.is_left_over() {
+            return Err(one.refusal(unit));
+        }
+        let folder = leads_to(path)
+            .filter(|goal| real(goal) == real(&one.git_dir))
+            .map(|_| path);
+        if !unused || !one.begun {
+            put_aside(cx, &one.git_dir, folder, &unit.id, |id| {
+                Manifest::new(id, unit, path)
+            })?;
+            continue;
+        }
+        if let Some(folder) = folder {
+            remove_folder(folder).map_err(|e| failed(folder, &e))?;
         }
         fs::remove_dir_all(&one.git_dir).map_err(|e| failed(&one.git_dir, &e))?;
     }
-    let own = path.file_name().map(|name| common.join("worktrees").join(name));
-    let is_cut_off = |own: &PathBuf| {
-        let leads_there = leads_to(path).is_some_and(|goal| real(&goal) == real(own));
-        leads_there && own.symlink_metadata().is_err()
-    };
-    if unit.state == Phase::Provisioning && own.is_some_and(|own| is_cut_off(&own)) {
+    let goal = leads_to(path).filter(|goal| goal.parent().map(real) == Some(real(&common.join("worktrees"))));
+    if let Some(goal) = goal.filter(|goal| unit.state == Phase::Provisioning && is_absent(goal)) {
         // Git was killed while it took back what it had made: its record went first.
-        remove_folder(path).map_err(|e| failed(path, &e))?;
+        put_aside(cx, &goal, Some(path), &unit.id, |id| {
+            Manifest::new(id, unit, path)
+        })?;
     }
     if is_bare_beginning(path) {
         let _ = fs::remove_file(path.join(".git"));
@@ -205,11 +327,44 @@ pub(crate) fn sweep(cx: &Context, unit: &Unit) -> Outcome<()> {
     Ok(())
 }
 
+/// Moves git's folder of a worktree to the trash, and then the folder with its files. `name` is for the entry.
+fn put_aside(
+    cx: &Context,
+    git_dir: &Path,
+    root: Option<&Path>,
+    name: &UnitId,
+    manifest: impl FnOnce(RescueId) -> Manifest,
+) -> Outcome<()> {
+    let trash = Trash::at(&cx.place.control_dir, common(cx)?);
+    let manifest = trash.begin_as(name.as_str(), |id| Manifest {
+        stage: Stage::Kept,
+        admin: git_dir.file_name().map(|name| shown(Path::new(name))),
+        ..manifest(id)
+    })?;
+    trash.take(&manifest.id, git_dir, ADMIN)?;
+    if let Some(root) = root {
+        trash.take(&manifest.id, root, TREE)?;
+    }
+    Ok(())
+}
+
+/// Moves what a killed git left of a worktree to the trash.
+pub(crate) fn put_left_over_aside(cx: &Context, one: &HalfMade) -> Outcome<()> {
+    let name = one.git_dir.file_name().and_then(OsStr::to_str);
+    let name = name.and_then(|name| name.parse().ok());
+    let name = name.map_or_else(|| "worktree".parse(), Ok);
+    let name: UnitId = name.map_err(|e| refuse(Code::Io, format!("{e}")))?;
+    let root = one.root.as_deref().unwrap_or(&one.git_dir);
+    put_aside(cx, &one.git_dir, None, &name, |id| {
+        Manifest::of_other(id, name.clone(), root)
+    })
+}
+
 /// Removes what is at the path of a worktree that a killed git could not remove completely. The path was free before
 /// that git was started.
 pub(crate) fn take_back(cx: &Context, unit: &Unit) -> Outcome<()> {
     let _lock = making_lock(cx, &unit.id)?;
-    sweep(cx, unit)?;
+    sweep_as(cx, unit, true)?;
     git_locks::remove_after_kill(common(cx)?);
     let path = Path::new(&unit.worktree_path);
     let is_folder = path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
@@ -294,7 +449,31 @@ mod tests {
         fs::write(done.join("locked"), "").expect("a file");
         assert_eq!(look(done.clone()), None, "a worktree that a person locked");
         fs::write(done.join("commondir"), "").expect("a file");
-        assert_eq!(look(done).and_then(|one| one.missing), Some("commondir"));
+        let damaged = look(done).expect("damaged");
+        assert_eq!((damaged.missing, damaged.begun), (Some("commondir"), false));
+    }
+
+    #[test]
+    fn h7_a_file_that_cannot_be_read_is_not_missing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        std::os::unix::fs::symlink("refs/heads/unit", &link).expect("a link");
+        assert!(!is_missing(&link) && !is_absent(&link));
+        assert!(is_missing(&file) && is_absent(&file));
+        fs::write(&file, "").expect("a file");
+        assert!(is_missing(&file) && !is_absent(&file));
+        // No folder: neither name can be looked up.
+        assert!(!is_missing(&file.join("HEAD")) && !is_absent(&file.join("HEAD")));
+        assert!(has_contents(&file.join("unit")));
+    }
+
+    #[test]
+    fn h7_a_folder_that_is_not_utf_8_is_named_exactly() {
+        let path = Path::new(OsStr::from_bytes(b"/tmp/\xff it's"));
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &format!("printf %s {}", path_word(path))]);
+        let said = shell.output().expect("a shell");
+        assert_eq!(said.stdout, path.as_os_str().as_bytes());
     }
 
     #[test]

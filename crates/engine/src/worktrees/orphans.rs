@@ -36,8 +36,8 @@ pub(crate) fn prune_units(cx: &Context, settle: bool) -> Outcome<Answer> {
     live.retain(|unit| !unit.is_over());
     // Before git is started for the others: what an interrupted creation left may make git fail.
     live.sort_by_key(|unit| unit.state != Phase::Provisioning);
-    let half_made = half_made::find(common);
-    let mut orphans = half_made_by_others(cx, &half_made, &live, settle);
+    let unfinished = half_made::find(common);
+    let mut orphans = half_made(cx, &unfinished, &live, settle);
     let repo = crate::landing::service::landing_repo(cx)?;
     crate::landing::service::sweep_scratch(cx, &repo);
     let known = crate::worktree_identity::list(common).map_err(|e| refuse(Code::Io, e))?;
@@ -45,7 +45,7 @@ pub(crate) fn prune_units(cx: &Context, settle: bool) -> Outcome<Answer> {
         orphans.extend(check_unit(cx, unit, settle)?);
     }
     for entry in known.into_iter().skip(1) {
-        if half_made.iter().any(|one| one.git_dir == entry.git_dir) {
+        if unfinished.iter().any(|one| one.git_dir == entry.git_dir) {
             continue;
         }
         let Some(root) = entry.root else { continue };
@@ -165,29 +165,29 @@ fn cut_short(cx: &Context, unit: &Unit, settle: bool) -> Option<(String, bool)> 
     ))
 }
 
-/// Reports unfinished worktrees of git that belong to no unit. Many git commands fail while a file of one is missing:
-/// then `settle` removes what git wrote about it, unless a git works in the repository. Its folder stays.
-fn half_made_by_others(cx: &Context, found: &[HalfMade], live: &[Unit], settle: bool) -> Vec<Orphan> {
+/// Reports worktrees that git did not finish, and those with damaged files of git. `settle` moves git's folder of one
+/// without contents to the trash, unless a git works in the repository.
+fn half_made(cx: &Context, found: &[HalfMade], live: &[Unit], settle: bool) -> Vec<Orphan> {
     let common = cx.place.common_dir.as_deref();
     let is_quiet = || common.is_some_and(|common| git_locks::git_works_here(common) == Some(false));
     let mut orphans = Vec::new();
     for one in found {
-        if live.iter().any(|unit| one.is_of(unit)) {
+        let unit = live.iter().find(|unit| one.is_of(unit));
+        if unit.is_some_and(|unit| unit.state == Phase::Provisioning) {
             continue;
         }
         let settled =
-            settle && one.missing.is_some() && is_quiet() && std::fs::remove_dir_all(&one.git_dir).is_ok();
+            settle && one.is_left_over() && is_quiet() && half_made::put_left_over_aside(cx, one).is_ok();
+        let path = one.root.as_ref().unwrap_or(&one.git_dir);
         orphans.push(Orphan {
-            path: one
-                .root
-                .as_ref()
-                .unwrap_or(&one.git_dir)
-                .to_string_lossy()
-                .into_owned(),
-            unit: None,
+            path: match unit {
+                Some(unit) => unit.worktree_path.clone(),
+                None => path.to_string_lossy().into_owned(),
+            },
+            unit: unit.map(|unit| unit.id.clone()),
             what: match settled {
                 true => one.in_words(),
-                false => format!("{}: {}", one.in_words(), one.repair()),
+                false => format!("{}: {}", one.in_words(), one.repair(unit)),
             },
             settled,
         });

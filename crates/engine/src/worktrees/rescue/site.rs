@@ -18,6 +18,7 @@ use jit_store::Outcome;
 use crate::refusals::refuse;
 use crate::units::worktree_state::leads_to;
 use crate::worktree_identity::identity;
+use crate::worktrees::half_made;
 
 /// Maximum time to wait for a git process that runs there.
 const FOR_GIT: Duration = Duration::from_secs(5);
@@ -119,6 +120,13 @@ impl Site {
                 known.worktree_id
             );
             return Err(never(message, unit));
+        }
+        let git_dir = own.map(|entry| entry.git_dir.clone()).or_else(|| leads_to(&real));
+        let damaged = git_dir
+            .filter(|git_dir| git_dir.is_dir())
+            .and_then(half_made::look);
+        if let Some(one) = damaged.filter(|one| one.missing.is_some() && !one.is_left_over()) {
+            return Err(one.refusal(unit));
         }
         match (own, &meta) {
             (Some(entry), Some(_)) => require_own(&real, &entry.git_dir, unit)?,

@@ -83,19 +83,29 @@ pub struct Manifest {
 impl Manifest {
     pub fn new(id: RescueId, unit: &Unit, root: &Path) -> Self {
         Self {
+            reason: unit.abandoned.clone(),
+            branch: unit.branch.clone(),
+            target: unit.goes_to().to_owned(),
+            ..Self::of_other(id, unit.id.clone(), root)
+        }
+    }
+
+    /// The record of a worktree that belongs to no unit.
+    pub fn of_other(id: RescueId, name: UnitId, root: &Path) -> Self {
+        Self {
             schema_version: 1,
             id,
-            unit: unit.id.clone(),
+            unit: name,
             stage: Stage::Saving,
             created_ms: clock::wall_ms(),
-            reason: unit.abandoned.clone(),
+            reason: None,
             worktree_path: raw::shown(root),
             admin: None,
-            branch: unit.branch.clone(),
+            branch: String::new(),
             branch_tip: None,
             head: None,
             head_ref: None,
-            target: unit.goes_to().to_owned(),
+            target: String::new(),
             work: Vec::new(),
             aside: Vec::new(),
             work_count: 0,
@@ -142,6 +152,11 @@ impl Trash {
 
     /// Creates an entry for a unit, with a unique name.
     pub fn begin(&self, unit: &Unit, root: &Path) -> Outcome<Manifest> {
+        self.begin_as(unit.id.as_str(), |id| Manifest::new(id, unit, root))
+    }
+
+    /// Creates an entry with a unique name that begins with this one.
+    pub fn begin_as(&self, name: &str, manifest: impl FnOnce(RescueId) -> Manifest) -> Outcome<Manifest> {
         let failed = |path: &Path, e: &io::Error| io_refusal("create", path, e);
         file::make_dir_like_parent(&self.folder).map_err(|e| failed(&self.folder, &e))?;
         let like = self
@@ -149,7 +164,7 @@ impl Trash {
             .symlink_metadata()
             .map_err(|e| failed(&self.folder, &e))?;
         let second = jiff::Timestamp::from_millisecond(clock::wall_ms()).unwrap_or_default();
-        let stem = format!("{}-{}", unit.id, second.strftime("%Y%m%dT%H%M%SZ"));
+        let stem = format!("{name}-{}", second.strftime("%Y%m%dT%H%M%SZ"));
         for n in 1..1000 {
             let name = if n == 1 {
                 stem.clone()
@@ -164,7 +179,7 @@ impl Trash {
             }
             match fs::DirBuilder::new().mode(0o700).create(&folder) {
                 Ok(()) => {
-                    let manifest = Manifest::new(id, unit, root);
+                    let manifest = manifest(id);
                     let made = fs::set_permissions(&folder, like.permissions())
                         .map_err(|e| failed(&folder, &e))
                         .and_then(|()| self.write(&manifest));
