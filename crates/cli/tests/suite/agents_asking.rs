@@ -275,6 +275,41 @@ fn l3_an_agent_lands_only_its_own_units() {
 }
 
 #[test]
+fn b2_a_lease_of_another_live_session_is_not_the_callers() {
+    let world = World::with_jit(JIT);
+    let _ = world.jit(["issue", "create", "One", "--id", "WI-1"]).ok();
+    let start = "export JIT_AGENT_ID=agent:a; jit session start --bind-pid $$ >/dev/null";
+    let lines = [
+        "claim renew WI-1",
+        "claim release WI-1",
+        "claim transfer WI-1 --to agent:b",
+        "issue update WI-1 --title stolen",
+        "issue delete WI-1",
+    ];
+    // The second shell works while the first one waits for it.
+    let tries: String = lines
+        .iter()
+        .map(|line| format!("jit {line} 2>&1; echo \"code $?\"; "))
+        .collect();
+    let line = format!(
+        "{start}; jit claim acquire WI-1 >/dev/null; sh -c '{}; exit 0'; jit issue update WI-1 --title mine && jit claim renew WI-1",
+        format!("{start}; {tries}").replace("jit ", &format!("{JIT} "))
+    );
+    let said = shell(&world, &[], &line).ok().stdout;
+    assert_eq!(said.matches("code 5").count(), lines.len(), "{said}");
+    assert_eq!(
+        said.matches("another session of this agent").count(),
+        lines.len(),
+        "{said}"
+    );
+    // A shell without a session is the agent itself.
+    let _ = world.jit_as("agent:a", ["claim", "release", "WI-1"]).ok();
+    let shown = world.jit(["issue", "show", "WI-1", "--json"]).ok().json();
+    assert_eq!(shown["title"], "mine");
+    world.validates();
+}
+
+#[test]
 fn b2_of_two_sessions_of_one_agent_in_one_worktree_one_holds_the_lease() {
     let world = World::with_jit(JIT);
     let _ = world.jit(["issue", "create", "One", "--id", "WI-1"]).ok();

@@ -22,6 +22,7 @@ use jit_agents::runner::attempt;
 use jit_core::log::state;
 use jit_core::model::ids::{AgentId, UnitId};
 use jit_core::model::lease::{Lease, Resource};
+use jit_core::model::policy::Policy;
 use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::unit::Unit;
 use jit_core::model::workflow::Workflow;
@@ -103,6 +104,19 @@ pub(crate) fn asking_agent(cx: &Context) -> Option<AgentId> {
 /// A process that a shim starts has variables that name its unit.
 pub(crate) fn is_asked_by_agent(cx: &Context) -> bool {
     asking_outside(&cx.place.control_dir, &cx.whoami, &cx.actor.agent_id).is_some()
+}
+
+/// Returns the policy with the caller's session and the sessions that are at work, if the caller's session is known: of
+/// two live sessions of one agent only one holds a lease (B2).
+pub(crate) fn with_sessions(cx: &Context, policy: &Policy) -> Option<Policy> {
+    let control = &cx.place.control_dir;
+    let own = sessions::find(control).filter(|bound| bound.agent_id == cx.actor.agent_id)?;
+    let all = sessions::all(control).unwrap_or_default();
+    Some(Policy {
+        session: Some(own.session_id),
+        live_sessions: all.into_iter().map(|bound| bound.session_id).collect(),
+        ..policy.clone()
+    })
 }
 
 /// Returns the unit whose agent is the caller.
