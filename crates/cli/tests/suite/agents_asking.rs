@@ -248,7 +248,7 @@ fn l3_an_agent_lands_only_its_own_units() {
         command.env("JIT_AGENT_ID", "agent:a").args(line.split(' '));
         let ran = world.run(command).exits(5);
         assert!(
-            ran.stderr.contains("lands only its own units"),
+            ran.stderr.contains("decides only about its own units"),
             "{line}: {}",
             ran.stderr
         );
@@ -272,6 +272,65 @@ fn l3_an_agent_lands_only_its_own_units() {
     let _ = world.jit_as("agent:b", ["finish", "others"]).ok();
     let _ = world.jit_as("human:bob", ["finish", "half-done"]).ok();
     assert!(on_main("half-done") && on_main("others"));
+}
+
+/// A repository whose `.jit/` is committed.
+fn committed() -> World {
+    let world = World::with_jit(JIT);
+    world.git(&world.repo(), ["add", "-A"]);
+    world.git(&world.repo(), ["commit", "-qm", "jit"]);
+    world
+}
+
+#[test]
+fn l3_an_agent_decides_only_about_its_own_units() {
+    let world = committed();
+    let _ = unit(&world, "human:ann", "others");
+    for line in [
+        "worktree dispatch others --agent command --command true",
+        "worktree stop others",
+        "worktree retry others",
+        "worktree cleanup others",
+        "worktree abandon others --reason x",
+        "handoff others --to command --command true",
+        "finish others",
+    ] {
+        for agent in ["agent:evil", "human:ann"] {
+            let mut command = world.jit_command(&world.repo());
+            command.env("CLAUDECODE", "1").env("JIT_AGENT_ID", agent);
+            let ran = world.run({
+                command.args(line.split(' '));
+                command
+            });
+            let ran = ran.exits(5);
+            assert!(
+                ran.stderr.contains("decides only about its own units"),
+                "{line}: {}",
+                ran.stderr
+            );
+            assert!(!ran.stderr.contains("--to human:ann"), "{}", ran.stderr);
+        }
+    }
+    let shown = world.jit(["worktree", "status", "others", "--json"]).ok().json();
+    assert_eq!(shown["state"], "READY", "{shown}");
+}
+
+#[test]
+fn g4_an_agent_starts_no_agent_without_limits() {
+    let world = committed();
+    let _ = world.jit_as("agent:a", ["worktree", "create", "own"]).ok();
+    for mode in ["yolo", "bypassPermissions", "danger-full-access"] {
+        let line = format!("worktree dispatch own --agent gemini --command true --permission-mode {mode}");
+        let ran = world.jit_as("agent:a", line.split(' ')).exits(5);
+        assert!(ran.stderr.contains("without limits"), "{}", ran.stderr);
+    }
+    let plan = world.root().join("plan.yaml");
+    let text = "schema_version: 1\nunits:\n- {id: u, prompt: x, run: {agent: command, command: ['true'], \
+                permission_mode: yolo}}\n";
+    fs::write(&plan, text).expect("a plan");
+    let plan = plan.display().to_string();
+    let ran = world.jit_as("agent:a", ["run", &plan]).exits(5);
+    assert!(ran.stderr.contains("without limits"), "{}", ran.stderr);
 }
 
 #[test]
