@@ -10,6 +10,9 @@ use crate::gemini::Gemini;
 /// The names of all agents.
 pub const NAMES: &[&str] = &["acp", "claude", "codex", "command", "gemini"];
 
+/// Permission modes in which an agent is held back by nothing.
+pub const MODES_WITHOUT_LIMITS: &[&str] = &["bypassPermissions", "danger-full-access", "yolo"];
+
 /// The agent with this name, as written in a job, a plan or a setting.
 pub fn by_name(name: &str) -> Option<Box<dyn Agent>> {
     match name {

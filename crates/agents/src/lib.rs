@@ -67,6 +67,6 @@ mod token_count;
 
 pub use agent::{Agent, Launch, Stdin};
 pub use ask::{Ask, Permission, Question};
-pub use catalog::{NAMES, by_name};
+pub use catalog::{MODES_WITHOUT_LIMITS, NAMES, by_name};
 pub use listener::{Listener, Reaction};
 pub use text::{short, short_bytes};

@@ -111,13 +111,20 @@ pub(crate) fn transact_as(
         Some(id) => id.clone(),
         None => RequestId::make_up(wall, entropy()?),
     };
+    let policy = options.policy.unwrap_or(&cx.policy);
+    // Who acts for a holder acts in no session of its own.
+    let with_sessions = match options.actor {
+        None => crate::context::calling_agent::with_sessions(cx, policy),
+        Some(_) => None,
+    };
+    let policy = with_sessions.as_ref().unwrap_or(policy);
     let outcome = with_log(cx, &mut || {
         cx.store.transact(&mut Ask {
             command,
             actor: options.actor.unwrap_or(&cx.actor),
             branch: cx.branch.clone(),
             fresh_lease: fresh_lease.clone(),
-            policy: options.policy.unwrap_or(&cx.policy),
+            policy,
             request: request.clone(),
             repeatable: named.is_some(),
             wait: options.aside,

@@ -248,7 +248,7 @@ fn l3_an_agent_lands_only_its_own_units() {
         command.env("JIT_AGENT_ID", "agent:a").args(line.split(' '));
         let ran = world.run(command).exits(5);
         assert!(
-            ran.stderr.contains("lands only its own units"),
+            ran.stderr.contains("decides only about its own units"),
             "{line}: {}",
             ran.stderr
         );
@@ -272,6 +272,168 @@ fn l3_an_agent_lands_only_its_own_units() {
     let _ = world.jit_as("agent:b", ["finish", "others"]).ok();
     let _ = world.jit_as("human:bob", ["finish", "half-done"]).ok();
     assert!(on_main("half-done") && on_main("others"));
+}
+
+/// A repository whose `.jit/` is committed.
+fn committed() -> World {
+    let world = World::with_jit(JIT);
+    world.git(&world.repo(), ["add", "-A"]);
+    world.git(&world.repo(), ["commit", "-qm", "jit"]);
+    world
+}
+
+#[test]
+fn l3_an_agent_lands_no_commits_of_a_unit_that_it_may_not_land() {
+    let world = committed();
+    let half = unit(&world, "human:ann", "half-done");
+    let begin = ["worktree", "create", "thief", "--base", "jit/half-done"];
+    let _ = world.jit_as("agent:a", begin).ok();
+    let taker = unit(&world, "agent:a", "taker");
+    world.git(Path::new(&taker), ["merge", "-q", "--no-edit", "jit/half-done"]);
+    for line in [
+        "finish thief",
+        "finish taker",
+        "finish taker --pr",
+        "worktree merge taker",
+    ] {
+        let ran = world.jit_as("agent:a", line.split(' ')).exits(5);
+        assert!(
+            ran.stderr.contains("has commits of half-done"),
+            "{line}: {}",
+            ran.stderr
+        );
+        assert!(!world.repo().join("half-done").exists(), "{line}");
+    }
+    // A unit that takes in the work of an agent does not stop that work.
+    let _ = unit(&world, "agent:a", "own");
+    world.git(Path::new(&half), ["merge", "-q", "--no-edit", "jit/own"]);
+    let _ = world.jit_as("agent:a", ["finish", "own"]).ok();
+    let _ = world.jit_as("human:ann", ["finish", "half-done"]).ok();
+    let _ = world.jit_as("agent:a", ["finish", "taker"]).ok();
+    assert!(world.repo().join("taker").exists());
+}
+
+#[test]
+fn l3_an_agent_decides_only_about_its_own_units() {
+    let world = committed();
+    let _ = unit(&world, "human:ann", "others");
+    for line in [
+        "worktree dispatch others --agent command --command true",
+        "worktree stop others",
+        "worktree retry others",
+        "worktree cleanup others",
+        "worktree abandon others --reason x",
+        "handoff others --to command --command true",
+        "finish others",
+    ] {
+        for agent in ["agent:evil", "human:ann"] {
+            let mut command = world.jit_command(&world.repo());
+            command.env("CLAUDECODE", "1").env("JIT_AGENT_ID", agent);
+            let ran = world.run({
+                command.args(line.split(' '));
+                command
+            });
+            let ran = ran.exits(5);
+            assert!(
+                ran.stderr.contains("decides only about its own units"),
+                "{line}: {}",
+                ran.stderr
+            );
+            assert!(!ran.stderr.contains("--to human:ann"), "{}", ran.stderr);
+        }
+    }
+    let shown = world.jit(["worktree", "status", "others", "--json"]).ok().json();
+    assert_eq!(shown["state"], "READY", "{shown}");
+}
+
+#[test]
+fn g4_an_agent_starts_no_agent_without_limits() {
+    let world = committed();
+    let _ = world.jit_as("agent:a", ["worktree", "create", "own"]).ok();
+    for mode in ["yolo", "bypassPermissions", "danger-full-access"] {
+        let line = format!("worktree dispatch own --agent gemini --command true --permission-mode {mode}");
+        let ran = world.jit_as("agent:a", line.split(' ')).exits(5);
+        assert!(ran.stderr.contains("without limits"), "{}", ran.stderr);
+    }
+    let plan = world.root().join("plan.yaml");
+    let text = "schema_version: 1\nunits:\n- {id: u, prompt: x, run: {agent: command, command: ['true'], \
+                permission_mode: yolo}}\n";
+    fs::write(&plan, text).expect("a plan");
+    let plan = plan.display().to_string();
+    let ran = world.jit_as("agent:a", ["run", &plan]).exits(5);
+    assert!(ran.stderr.contains("without limits"), "{}", ran.stderr);
+}
+
+const LOOSE: &str = "[agents]\nmay_pass_gates = true\n[worktree]\nenforce_leases = \"off\"\n";
+
+#[test]
+fn e6_an_agent_lands_no_change_of_settings() {
+    let world = committed();
+    let own = unit(&world, "agent:a", "own");
+    fs::write(Path::new(&own).join(".jit/config.toml"), LOOSE).expect("settings");
+    world.git(Path::new(&own), ["add", "-A"]);
+    world.git(Path::new(&own), ["commit", "-qm", "cfg"]);
+    let ran = world.jit_as("agent:a", ["finish", "own"]).exits(5);
+    for part in [".jit/config.toml", "jit finish own"] {
+        assert!(ran.stderr.contains(part), "{}", ran.stderr);
+    }
+    assert!(!world.repo().join("own").exists());
+    let _ = world.jit_as("human:ann", ["finish", "own"]).ok();
+    assert!(world.repo().join("own").exists());
+}
+
+#[test]
+fn e6_an_agent_commits_no_change_of_settings() {
+    let world = committed();
+    let _ = world.jit(["hooks", "install"]).ok();
+    fs::write(world.repo().join(".jit/config.toml"), LOOSE).expect("settings");
+    let commit = |who: &str| {
+        let mut git = world.command("git", &world.repo());
+        git.env("JIT_AGENT_ID", who).args(["commit", "-qam", "cfg"]);
+        world.run(git)
+    };
+    let ran = commit("agent:a");
+    assert!(
+        ran.code != 0 && ran.stderr.contains("a person commits that"),
+        "{}",
+        ran.stderr
+    );
+    let _ = commit("human:ann").ok();
+}
+
+#[test]
+fn b2_a_lease_of_another_live_session_is_not_the_callers() {
+    let world = World::with_jit(JIT);
+    let _ = world.jit(["issue", "create", "One", "--id", "WI-1"]).ok();
+    let start = "export JIT_AGENT_ID=agent:a; jit session start --bind-pid $$ >/dev/null";
+    let lines = [
+        "claim renew WI-1",
+        "claim release WI-1",
+        "claim transfer WI-1 --to agent:b",
+        "issue update WI-1 --title stolen",
+        "issue delete WI-1",
+    ];
+    // The second shell works while the first one waits for it.
+    let tries: String = lines
+        .iter()
+        .map(|line| format!("jit {line} 2>&1; echo \"code $?\"; "))
+        .collect();
+    let line = format!(
+        "{start}; jit claim acquire WI-1 >/dev/null; sh -c '{}; exit 0'; jit issue update WI-1 --title mine && jit claim renew WI-1",
+        format!("{start}; {tries}").replace("jit ", &format!("{JIT} "))
+    );
+    let said = shell(&world, &[], &line).ok().stdout;
+    assert_eq!(said.matches("code 5").count(), lines.len(), "{said}");
+    assert_eq!(
+        said.matches("another session of this agent").count(),
+        lines.len(),
+        "{said}"
+    );
+    // A shell without a session is the agent itself.
+    let _ = world.jit_as("agent:a", ["claim", "release", "WI-1"]).ok();
+    let shown = world.jit(["issue", "show", "WI-1", "--json"]).ok().json();
+    assert_eq!(shown["title"], "mine");
+    world.validates();
 }
 
 #[test]

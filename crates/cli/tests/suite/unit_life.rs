@@ -559,13 +559,13 @@ fn g9_an_agent_has_no_say_about_another_agents_unit() {
     let words = ["worktree", "abandon", "work-1", "--reason", "mine now", "--json"];
     let refused = world.jit_as("agent:b", words).exits(5).json();
     assert_eq!(refused["error"]["code"], "not_holder", "{refused}");
-    // One that was started in a unit is not even asked who it is.
+    // An agent program is not even asked who it is.
     let stop = ["worktree", "stop", "work-1", "--json"];
     for words in [&words[..], &stop] {
         let mut jit = world.jit_command(&world.repo());
-        jit.env("JIT_UNIT", "another").args(words);
+        jit.env("CLAUDECODE", "1").args(words);
         let refused = world.run(jit).exits(5).json();
-        assert_eq!(refused["error"]["code"], "not_allowed", "{words:?}: {refused}");
+        assert_eq!(refused["error"]["code"], "not_holder", "{words:?}: {refused}");
     }
     assert_eq!(unit(&world, "work-1")["state"], "READY");
     let _ = world.jit_as("agent:a", words).ok();

@@ -54,7 +54,7 @@ esac
         let _ = yard.world.jit(words).ok();
     }
     until("the end of b", || yard.unit("b")["state"] == "COMPLETED");
-    let others = "somebody else's";
+    let others = "decides only about its own units";
     for (name, why) in [
         ("stop", others),
         ("abandon", others),

@@ -52,7 +52,7 @@ fn leases_inside(draft: &mut Draft<'_>, issue: &Issue, cx: &Context) -> Result<V
 /// The lease of the activity that an issue is part of, if the caller holds it. Somebody else's is in the way.
 pub(crate) fn outer_lease(draft: &mut Draft<'_>, issue: &Issue, cx: &Context) -> Result<Option<Lease>, Stop> {
     match lease_above(draft, issue, cx)? {
-        Some(lease) if !lease.held_by(&cx.actor) => Err(Refusal::held(&lease, &cx.now).into()),
+        Some(lease) if !cx.holds(&lease) => Err(Refusal::held(&lease, &cx.now).into()),
         own => Ok(own),
     }
 }
@@ -64,7 +64,7 @@ pub(crate) fn require_no_rival_inside(
     cx: &Context,
 ) -> Result<(), Stop> {
     let inside = leases_inside(draft, issue, cx)?;
-    match inside.iter().find(|lease| !lease.held_by(&cx.actor)) {
+    match inside.iter().find(|lease| !cx.holds(lease)) {
         Some(rival) => Err(Refusal::held(rival, &cx.now).into()),
         None => Ok(()),
     }
@@ -74,7 +74,7 @@ pub(crate) fn require_no_rival_inside(
 pub(crate) fn rival(draft: &mut Draft<'_>, issue: &Issue, cx: &Context) -> Result<Option<Lease>, Stop> {
     let mut leases = leases_inside(draft, issue, cx)?;
     leases.extend(lease_above(draft, issue, cx)?);
-    Ok(leases.into_iter().rfind(|lease| !lease.obeys(&cx.actor)))
+    Ok(leases.into_iter().rfind(|lease| !cx.commands(lease)))
 }
 
 /// The changelog's entry for taking an issue.

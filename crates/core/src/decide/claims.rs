@@ -4,7 +4,7 @@ use crate::decide::activities;
 use crate::decide::command::{CommandReply, Context, Target};
 use crate::decide::draft::{Decision, Draft};
 use crate::decide::leases::{
-    clear_expired, deadline, finish, fresh_lease, hand_on, let_go, live, not_holder,
+    by_session, clear_expired, deadline, finish, fresh_lease, hand_on, let_go, live, not_holder,
 };
 use crate::log::event::Event;
 use crate::log::stop::Stop;
@@ -65,21 +65,16 @@ pub(crate) fn acquire(
 /// Answers a caller that holds the lease already. Of two sessions of one agent in one worktree only one holds it, as
 /// long as its process runs; a later session takes over from one that is gone.
 fn again(draft: &mut Draft<'_>, lease: Lease, cx: &Context) -> Result<Decision, Stop> {
-    let (own, holder) = (&cx.policy.session, &lease.session_id);
-    if own.is_none() || own == holder {
+    let own = &cx.policy.session;
+    if own.is_none() || *own == lease.session_id {
         return Ok(Decision::Already(CommandReply::Lease {
             lease,
             existing: true,
             regranted: false,
         }));
     }
-    if let Some(other) = holder.as_ref().filter(|id| cx.policy.live_sessions.contains(id)) {
-        let mut refusal = Refusal::held(&lease, &cx.now);
-        refusal.message = format!(
-            "{}: by {other}, another session of this agent that is at work here",
-            refusal.message
-        );
-        return Err(refusal.help(format!("jit session show {other}")).into());
+    if let Some(other) = cx.policy.rival_session(&lease, &cx.actor.agent_id) {
+        return Err(by_session(Refusal::held(&lease, &cx.now), other).into());
     }
     draft.emit(Event::Renewed {
         lease: Lease {
@@ -135,7 +130,7 @@ fn find(draft: &mut Draft<'_>, target: &Target, cx: &Context) -> Result<FoundLea
 }
 
 fn require_obeys(lease: Lease, target: &Target, cx: &Context) -> Result<Lease, Refusal> {
-    if lease.obeys(&cx.actor) {
+    if cx.commands(&lease) {
         Ok(lease)
     } else {
         Err(not_holder(&lease, target, cx))
@@ -168,10 +163,10 @@ pub(crate) fn renew(
     let found = find(draft, target, cx)?;
     let (lease, over) = match (found.active, found.ended) {
         (Some(lease), _) => (require_obeys(lease, target, cx)?, false),
-        (None, Some(ended)) if ended.how == LeaseEnd::Expired && ended.lease.obeys(&cx.actor) => {
+        (None, Some(ended)) if ended.how == LeaseEnd::Expired && cx.commands(&ended.lease) => {
             (ended.lease, true)
         }
-        (None, Some(ended)) if ended.how != LeaseEnd::Expired && ended.lease.obeys(&cx.actor) => {
+        (None, Some(ended)) if ended.how != LeaseEnd::Expired && cx.commands(&ended.lease) => {
             return Err(Refusal::new(
                 Code::NotHolder,
                 format!(
@@ -277,7 +272,7 @@ pub(crate) fn notice_obstacles(draft: &mut Draft<'_>, issue: &Issue) -> Result<(
 /// Ends a claim at the will of its holder, from any worktree.
 pub(crate) fn release(draft: &mut Draft<'_>, target: &Target, cx: &Context) -> Result<Decision, Stop> {
     let found = find(draft, target, cx)?;
-    let may = |lease: &Lease| lease.may_be_released_by(&cx.actor);
+    let may = |lease: &Lease| cx.may_release(lease);
     let lease = match found.active {
         Some(lease) if may(&lease) => lease,
         Some(lease) => return Err(not_holder(&lease, target, cx).into()),
@@ -306,7 +301,7 @@ pub(crate) fn transfer(
     let Some(lease) = found.active else {
         let ran_out = found
             .ended
-            .filter(|ended| ended.how == LeaseEnd::Expired && ended.lease.obeys(&cx.actor));
+            .filter(|ended| ended.how == LeaseEnd::Expired && cx.commands(&ended.lease));
         let refusal = not_active(target);
         return Err(match ran_out {
             Some(ended) => refusal.help(format!("jit claim renew {}", ended.lease.lease_id)),

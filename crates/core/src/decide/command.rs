@@ -340,6 +340,24 @@ pub struct Context {
     pub policy: Policy,
 }
 
+impl Context {
+    /// Whether the caller holds the lease: its agent, in its worktree, in its session if several of them are at work (B2).
+    pub fn holds(&self, lease: &Lease) -> bool {
+        lease.held_by(&self.actor) && self.policy.rival_session(lease, &self.actor.agent_id).is_none()
+    }
+
+    /// Whether the caller may renew the lease or hand it on, and change what it is on.
+    pub fn commands(&self, lease: &Lease) -> bool {
+        lease.obeys(&self.actor) && self.policy.rival_session(lease, &self.actor.agent_id).is_none()
+    }
+
+    /// Whether the caller may release the lease.
+    pub fn may_release(&self, lease: &Lease) -> bool {
+        lease.may_be_released_by(&self.actor)
+            && self.policy.rival_session(lease, &self.actor.agent_id).is_none()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use crate::decide::draft::Draft;
 use crate::log::event::Event;
 use crate::log::state;
 use crate::log::stop::Stop;
-use crate::model::ids::{AgentId, WorktreeId};
+use crate::model::ids::{AgentId, SessionId, WorktreeId};
 use crate::model::lease::{self, Lease, Resource};
 use crate::model::refusal::{Code, Details, Refusal};
 
@@ -144,6 +144,9 @@ pub(crate) fn not_holder(lease: &Lease, target: &Target, cx: &Context) -> Refusa
         lease.resource.issue().map_or("", |id| id.as_str())
     ))
     .details(Details::Lease(Box::new(lease.clone())));
+    if let Some(other) = cx.policy.rival_session(lease, &cx.actor.agent_id) {
+        return by_session(refusal, other);
+    }
     if lease.agent_id == cx.actor.agent_id {
         let place = lease.worktree_id.as_ref().map_or("no worktree", |id| id.as_str());
         return refusal.help(format!(
@@ -156,4 +159,13 @@ pub(crate) fn not_holder(lease: &Lease, target: &Target, cx: &Context) -> Refusa
     } else {
         refusal.help(format!("jit claim force-evict {} --reason <why>", lease.lease_id))
     }
+}
+
+/// Adds to a refusal that another session of the caller's own agent has the lease.
+pub(crate) fn by_session(mut refusal: Refusal, other: &SessionId) -> Refusal {
+    refusal.message = format!(
+        "{}: by {other}, another session of this agent that is at work here",
+        refusal.message
+    );
+    refusal.help(format!("jit session show {other}"))
 }

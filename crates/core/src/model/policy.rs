@@ -2,6 +2,7 @@
 
 use crate::model::ids::{AgentId, SessionId};
 use crate::model::issue::GateResult;
+use crate::model::lease::Lease;
 use crate::model::refusal::{Code, Refusal};
 use crate::model::scope::LockScope;
 
@@ -31,6 +32,16 @@ pub struct Policy {
     /// Types from the outermost to the innermost: what may be part of what. Types in none of them are free.
     pub hierarchy: Vec<Vec<String>>,
     pub locks: LockPolicy,
+}
+
+impl Policy {
+    /// Returns the live session that has this lease of the caller's own agent, if it is another one than the caller's. A
+    /// caller whose session is not known counts as the agent itself.
+    pub fn rival_session<'a>(&self, lease: &'a Lease, caller: &AgentId) -> Option<&'a SessionId> {
+        let holder = lease.session_id.as_ref().filter(|_| lease.agent_id == *caller)?;
+        let is_other = self.session.as_ref().is_some_and(|own| own != holder);
+        (is_other && self.live_sessions.contains(holder)).then_some(holder)
+    }
 }
 
 /// How long locks on files last (F5), in seconds: at first, and with all extensions.

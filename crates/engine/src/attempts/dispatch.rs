@@ -42,6 +42,7 @@ use crate::api::{Answer, Reply};
 use crate::attempts::retry_settings::conflict_of;
 use crate::config::{Config, Dispatching, Sources};
 use crate::context::Context;
+use crate::context::calling_agent::{asking_agent, require_may_decide};
 use crate::duration::format_secs;
 use crate::refusals::refuse;
 use crate::trust::dispatch_commands;
@@ -99,10 +100,29 @@ pub(crate) fn require_trusted_dispatch(cx: &Context) -> Outcome<()> {
     Ok(())
 }
 
+/// Refuses an agent that asks for a mode without limits: permissions are bypassed only if a person said so.
+pub(crate) fn require_may_bypass(cx: &Context, run: &Settings) -> Outcome<()> {
+    let mode = run.permission_mode.as_deref().unwrap_or_default();
+    if !agents::MODES_WITHOUT_LIMITS.contains(&mode) {
+        return Ok(());
+    }
+    match asking_agent(cx) {
+        None => Ok(()),
+        Some(agent) => Err(Box::new(
+            Refusal::new(
+                Code::NotAllowed,
+                format!("{agent} is an agent, and the mode {mode} without limits is for a person to ask for"),
+            )
+            .help("leave the mode out, or ask a person to start it"),
+        )),
+    }
+}
+
 /// T4: starts one agent in the unit.
 pub(crate) fn dispatch_unit(cx: &Context, ask: &DispatchAsk) -> Outcome<Answer> {
     let unit = crate::units::service::living_unit(cx, &crate::write_path::view(cx)?, ask.unit.as_deref())?;
-    crate::context::calling_agent::require_not_of_another(cx, &unit)?;
+    require_may_decide(cx, &crate::write_path::view(cx)?, &unit, "jit worktree dispatch")?;
+    require_may_bypass(cx, &ask.run)?;
     let (ask, as_before) = crate::attempts::retry_settings::over_before(cx, &unit, ask)?;
     require_startable(cx, &ask.run)?;
     let unit = start_attempt(cx, &unit.id, &ask)?;
@@ -516,7 +536,7 @@ pub(crate) fn brief(cx: &Context, unit: &Unit, attempt: u32) -> Outcome<Brief> {
 /// Asks the agent of a unit to end. The attempt is settled after it has ended.
 pub(crate) fn stop_unit(cx: &Context, named: Option<&str>, reason: &str) -> Outcome<Answer> {
     let unit = crate::units::service::living_unit(cx, &crate::write_path::view(cx)?, named)?;
-    crate::context::calling_agent::require_not_of_another(cx, &unit)?;
+    require_may_decide(cx, &crate::write_path::view(cx)?, &unit, "jit worktree stop")?;
     let unit = crate::attempts::outcome::settle(cx, &unit.id, Starting::Allowed)?;
     if !matches!(unit.state, Phase::Dispatched | Phase::Running) || unit.worker.is_none() {
         return Err(Box::new(

@@ -474,7 +474,13 @@ pub(crate) fn hand_on_unit(cx: &Context, ask: &HandAsk) -> Outcome<Answer> {
         let text = page_about(cx, &unit, &to, ask)?;
         return handed(cx, &unit, to, None, text, None);
     }
-    crate::context::calling_agent::require_not_of_another(cx, &unit)?;
+    crate::context::calling_agent::require_may_decide(
+        cx,
+        &crate::write_path::view(cx)?,
+        &unit,
+        "jit handoff",
+    )?;
+    crate::attempts::dispatch::require_may_bypass(cx, &ask.run)?;
     let (inbox, receiver) = match receiver {
         Receiver::Kind => return hand_to_kind(cx, &unit, ask, to),
         Receiver::Unit(receiver) => (inbox(cx, &receiver), Some(*receiver)),

@@ -26,7 +26,6 @@ use crate::api::claims::ActiveClaims;
 use crate::api::{Answer, Reply};
 use crate::context::Context;
 use crate::context::calling_agent::{asking_agent, is_asked_by_agent};
-use crate::identity::process_binding;
 use crate::leases::alive;
 use crate::refusals::refuse;
 
@@ -47,26 +46,13 @@ pub(crate) fn force_evict(cx: &Context, target: Target, reason: String) -> Outco
     )
 }
 
-/// Returns the policy for acquiring: it knows the caller's session, and which sessions are at work.
-fn policy_for_acquiring(cx: &Context) -> Policy {
-    let control = &cx.place.control_dir;
-    let bound = process_binding::find(control).filter(|bound| bound.agent_id == cx.actor.agent_id);
-    // Without a session of the caller the others do not matter.
-    let all = bound
-        .iter()
-        .flat_map(|_| process_binding::all(control).unwrap_or_default());
-    let live_sessions = all.map(|bound| bound.session_id).collect();
-    Policy {
-        agent_asks: is_asked_by_agent(cx),
-        live_sessions,
-        session: bound.map(|bound| bound.session_id),
-        ..cx.policy.clone()
-    }
-}
-
 pub(crate) fn acquire(cx: &Context, command: &Command, wait: Option<Duration>) -> Outcome<Answer> {
     let until = Instant::now() + wait.unwrap_or_default();
-    let carry_out = || crate::write_path::carry_out_by(cx, command, Some(&policy_for_acquiring(cx)));
+    let policy = Policy {
+        agent_asks: is_asked_by_agent(cx),
+        ..cx.policy.clone()
+    };
+    let carry_out = || crate::write_path::carry_out_by(cx, command, Some(&policy));
     match carry_out() {
         Err(refusal) if may_pass(&refusal) && wait.is_some() => {}
         other => return other,

@@ -8,8 +8,8 @@
 //!   process that says so by its id, and one inside an agent program: its variables, or those with which a process
 //!   above it was started, show that.
 //! - `JIT_UNIT` alone does not make a caller an agent: people have it from `jit worktree env`.
-//! - An agent lands its own unit, and units that it created, that were handed over to it or that are worked on for it.
-//!   It leads only workflows that it started.
+//! - An agent decides about its own unit, and units that it created, that were handed over to it or that are worked on
+//!   for it ([`require_may_decide`]). It leads and cancels only workflows that it started.
 //!
 //! Limitations: this is a guard rail, not a fence. A process that an agent starts through another program (`cron`,
 //! `at`, an existing terminal) is not below its shim, nor below its bound process. Neither is a process that was forked
@@ -22,6 +22,7 @@ use jit_agents::runner::attempt;
 use jit_core::log::state;
 use jit_core::model::ids::{AgentId, UnitId};
 use jit_core::model::lease::{Lease, Resource};
+use jit_core::model::policy::Policy;
 use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::unit::Unit;
 use jit_core::model::workflow::Workflow;
@@ -105,6 +106,19 @@ pub(crate) fn is_asked_by_agent(cx: &Context) -> bool {
     asking_outside(&cx.place.control_dir, &cx.whoami, &cx.actor.agent_id).is_some()
 }
 
+/// Returns the policy with the caller's session and the sessions that are at work, if the caller's session is known: of
+/// two live sessions of one agent only one holds a lease (B2).
+pub(crate) fn with_sessions(cx: &Context, policy: &Policy) -> Option<Policy> {
+    let control = &cx.place.control_dir;
+    let own = sessions::find(control).filter(|bound| bound.agent_id == cx.actor.agent_id)?;
+    let all = sessions::all(control).unwrap_or_default();
+    Some(Policy {
+        session: Some(own.session_id),
+        live_sessions: all.into_iter().map(|bound| bound.session_id).collect(),
+        ..policy.clone()
+    })
+}
+
 /// Returns the unit whose agent is the caller.
 pub(crate) fn working_in(cx: &Context) -> Option<Working> {
     working(&cx.place.control_dir)
@@ -114,36 +128,26 @@ pub(crate) fn is_agent_of(cx: &Context, id: &UnitId) -> bool {
     working_in(cx).is_some_and(|own| own.unit == id.as_str())
 }
 
-/// Refuses an agent that was started in one unit and acts on another unit, except on units that it created.
-pub(crate) fn require_not_of_another(cx: &Context, unit: &Unit) -> Outcome<()> {
-    let id = &unit.id;
-    match working_in(cx) {
-        Some(own) if own.unit != id.as_str() && own.worker.as_ref() != Some(&unit.created_by) => {
-            let message = format!("you work in {}, and {id} is somebody else's", own.unit);
-            Err(Box::new(
-                Refusal::new(Code::NotAllowed, message)
-                    .help("say in your last message what should happen to it"),
-            ))
-        }
-        _ => Ok(()),
+/// Whether the caller decides about the unit: a person decides about any, an agent only about its own and those that it
+/// created or that are worked on for it.
+pub(crate) fn may_decide(cx: &Context, view: &View, unit: &Unit) -> Outcome<bool> {
+    match asking_agent(cx) {
+        Some(agent) => is_unit_of(cx, view, unit, &agent),
+        None => Ok(true),
     }
 }
 
-/// Whether the caller may land the unit: a person may land any, an agent only its own and those that it created or
-/// that are worked on for it.
-pub(crate) fn may_land(cx: &Context, view: &View, unit: &Unit) -> Outcome<bool> {
-    let Some(agent) = asking_agent(cx) else {
-        return Ok(true);
-    };
+/// Whether the unit is this calling agent's.
+pub(crate) fn is_unit_of(cx: &Context, view: &View, unit: &Unit, agent: &AgentId) -> Outcome<bool> {
     let below_its_shim =
         || working_in(cx).is_some_and(|own| own.worker.is_some() && own.unit == unit.id.as_str());
-    if unit.created_by == agent || unit.worker.as_ref() == Some(&agent) || below_its_shim() {
+    if unit.created_by == *agent || unit.worker.as_ref() == Some(agent) || below_its_shim() {
         return Ok(true);
     }
     // The unit was handed over, or another caller works on it for the agent.
     Ok(lease_on(view, unit)?.is_some_and(|lease| {
-        let holds = lease.agent_id == agent && lease.worktree_id == unit.worktree_id;
-        holds || lease.on_behalf_of.as_ref() == Some(&agent)
+        let holds = lease.agent_id == *agent && lease.worktree_id == unit.worktree_id;
+        holds || lease.on_behalf_of.as_ref() == Some(agent)
     }))
 }
 
@@ -157,26 +161,30 @@ fn lease_on(view: &View, unit: &Unit) -> Outcome<Option<Lease>> {
     Ok(lease.filter(|lease| !lease.expired(&view.now)))
 }
 
-/// Refuses an agent that would land the unit of somebody else.
-pub(crate) fn require_may_land(cx: &Context, view: &View, unit: &Unit) -> Outcome<()> {
-    if may_land(cx, view, unit)? {
+/// Refuses an agent that would decide about the unit of somebody else. Every request that decides about a unit asks here:
+/// finish (also `--pr`), merge, dispatch, retry, stop, handoff, cleanup and abandon. `command` is what its owner may run.
+pub(crate) fn require_may_decide(cx: &Context, view: &View, unit: &Unit, command: &str) -> Outcome<()> {
+    let Some(agent) = asking_agent(cx) else {
+        return Ok(());
+    };
+    if is_unit_of(cx, view, unit, &agent)? {
         return Ok(());
     }
     let (id, owner) = (&unit.id, &unit.created_by);
-    let message = format!("an agent lands only its own units, and {id} is a unit of {owner}");
+    let message = format!("an agent decides only about its own units, and {id} is a unit of {owner}");
     let refusal = match lease_on(view, unit)? {
-        Some(lease) => Refusal::new(Code::NotHolder, message).help(format!(
-            "ask {} to run: jit claim transfer {} --to {}",
-            lease.agent_id, lease.lease_id, cx.actor.agent_id
+        Some(lease) if lease.agent_id != agent => Refusal::new(Code::NotHolder, message).help(format!(
+            "ask {} to run: jit claim transfer {} --to {agent}",
+            lease.agent_id, lease.lease_id
         )),
-        None => Refusal::new(Code::NotAllowed, message),
+        _ => Refusal::new(Code::NotAllowed, message),
     };
     Err(Box::new(
-        refusal.help(format!("ask {owner} to run: jit finish {id}")),
+        refusal.help(format!("ask {owner} to run: {command} {id}")),
     ))
 }
 
-/// Refuses an agent that would lead a workflow that it did not start: leading it lands units.
+/// Refuses an agent that would lead or cancel a workflow that it did not start: leading it lands units.
 pub(crate) fn require_may_lead(cx: &Context, workflow: &Workflow) -> Outcome<()> {
     let Some(agent) = asking_agent(cx).filter(|agent| *agent != workflow.created_by) else {
         return Ok(());

@@ -43,7 +43,7 @@ use crate::api::landing::{MergeAsk, MergeMode, MergeReport, SettledPath, UnitRep
 use crate::api::{Answer, Reply};
 use crate::config::{Merging, Strategy};
 use crate::context::Context;
-use crate::context::calling_agent::{may_land, require_may_land};
+use crate::context::calling_agent::{may_decide, require_may_decide};
 use crate::crash_point::step;
 use crate::gates::Registry;
 use crate::landing::candidate::{Coming, Step, UNIT};
@@ -274,9 +274,9 @@ fn own_units(
     let (mut own, mut others) = (Vec::new(), Vec::new());
     for unit in units {
         if !ask.all {
-            require_may_land(cx, view, &unit)?;
+            require_may_decide(cx, view, &unit, "jit finish")?;
         }
-        match ask.all && !may_land(cx, view, &unit)? {
+        match ask.all && !may_decide(cx, view, &unit)? {
             true => others.push(unit.id.to_string()),
             false => own.push(unit),
         }

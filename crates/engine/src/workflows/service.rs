@@ -48,6 +48,12 @@ pub fn start_workflow(cx: &Context, plan: &Plan) -> Outcome<Workflow> {
     };
     // The settings approved now are those that the workflow uses later.
     crate::attempts::dispatch::require_trusted_dispatch(cx)?;
+    for run in [&plan.run]
+        .into_iter()
+        .chain(plan.units.iter().map(|unit| &unit.run))
+    {
+        crate::attempts::dispatch::require_may_bypass(cx, run)?;
+    }
     let mut plan = plan.resolved(id.as_str(), &target, &crate::attempts::dispatch::run_settings(cx));
     let stagger = cx.config.dispatching().stagger_secs;
     plan.stagger.get_or_insert_with(|| format_secs(stagger));
@@ -319,6 +325,7 @@ pub fn ask_to_cancel(cx: &Context, named: Option<&str>) -> Outcome<Workflow> {
         ));
     }
     let workflow = find_workflow(cx, named)?;
+    crate::context::calling_agent::require_may_lead(cx, &workflow)?;
     about_workflow(
         cx,
         &Command::CancelWorkflow {

@@ -11,7 +11,6 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use jit_core::log::state;
-use jit_core::model::actor::Actor;
 use jit_core::model::ids::UnitId;
 use jit_core::model::lease::Resource;
 use jit_core::model::refusal::{Code, Details, Refusal};
@@ -33,6 +32,7 @@ use crate::api::rescue::{DroppedRescue, PrunedRescues, Rescues};
 use crate::api::{Answer, Reply};
 use crate::attempts::dispatch::Starting;
 use crate::context::Context;
+use crate::context::calling_agent::require_may_decide;
 use crate::crash_point::step;
 use crate::identity::process_binding as bound;
 use crate::landing::obstacles;
@@ -54,14 +54,18 @@ const DAY: u64 = 86_400;
 pub(crate) fn rescue(cx: &Context, asked: RescueRequest) -> Outcome<Answer> {
     let reply = match asked {
         RescueRequest::Cleanup { unit, force } => {
-            let unit =
-                crate::units::service::find_unit(cx, &crate::write_path::view(cx)?, unit.as_deref())?.id;
-            RescueReply::Cleaned(Box::new(cleanup_unit(cx, &unit, force)?))
+            let view = crate::write_path::view(cx)?;
+            let unit = crate::units::service::find_unit(cx, &view, unit.as_deref())?;
+            require_may_decide(cx, &view, &unit, "jit worktree cleanup")?;
+            drop(view);
+            RescueReply::Cleaned(Box::new(cleanup_unit(cx, &unit.id, force)?))
         }
         RescueRequest::Abandon { unit, reason, force } => {
-            let unit =
-                crate::units::service::find_unit(cx, &crate::write_path::view(cx)?, unit.as_deref())?.id;
-            RescueReply::Cleaned(Box::new(abandon_unit(cx, &unit, &reason, force)?))
+            let view = crate::write_path::view(cx)?;
+            let unit = crate::units::service::find_unit(cx, &view, unit.as_deref())?;
+            require_may_decide(cx, &view, &unit, "jit worktree abandon")?;
+            drop(view);
+            RescueReply::Cleaned(Box::new(abandon_unit(cx, &unit.id, &reason, force)?))
         }
         RescueRequest::List => {
             let mut rescues = Vec::new();
@@ -221,12 +225,10 @@ pub fn abandon_unit(cx: &Context, id: &UnitId, reason: &str, force: Force) -> Ou
     if reason.trim().is_empty() {
         return Err(refuse(Code::Invalid, "giving a unit up needs a reason"));
     }
-    crate::context::calling_agent::require_not_of_another(cx, &crate::units::service::load_unit(cx, id)?)?;
     // Its agent may have ended just now.
     let _ = crate::attempts::outcome::settle(cx, id, Starting::Allowed)?;
     let _turn = cleanup_turn(cx, id)?;
     let unit = crate::units::service::load_unit(cx, id)?;
-    require_not_held_by_another(cx, &unit)?;
     let begun = unit.state == Phase::Provisioning;
     let mut unit = end_making(cx, unit, reason)?;
     if begun && unit.is_over() {
@@ -252,36 +254,6 @@ pub fn abandon_unit(cx: &Context, id: &UnitId, reason: &str, force: Force) -> Ou
     };
     unit = crate::units::service::advance(cx, id, UnitInput::Abandon, facts)?;
     remove_unit(cx, unit, force)
-}
-
-/// Refuses an agent that wants to abandon a unit whose issue another agent holds.
-fn require_not_held_by_another(cx: &Context, unit: &Unit) -> Outcome<()> {
-    let (Some(issue), Some(agent_id)) = (&unit.issue_id, crate::context::calling_agent::asking_agent(cx))
-    else {
-        return Ok(());
-    };
-    let own = &Actor {
-        agent_id,
-        ..cx.actor.clone()
-    };
-    let view = crate::write_path::view(cx)?;
-    let key = Resource::Issue(issue.clone()).key();
-    let lease = state::lease_on(&*view.table, &key).map_err(|e| refuse(Code::Io, e))?;
-    match lease.filter(|lease| !lease.expired(&view.now)) {
-        Some(lease)
-            if lease.agent_id != own.agent_id && !lease.obeys(own) && unit.created_by != own.agent_id =>
-        {
-            let message = format!(
-                "the issue {issue} of {} is held by {}, so giving it up is up to them",
-                unit.id, lease.agent_id
-            );
-            Err(Box::new(Refusal::new(Code::NotHolder, message).help(format!(
-                "ask {} to run: jit claim transfer {} --to {}",
-                lease.agent_id, lease.lease_id, own.agent_id
-            ))))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Refuses a worktree that must not be removed, or that is in use.

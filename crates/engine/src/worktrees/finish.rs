@@ -16,7 +16,7 @@ use crate::api::landing::{MergeAsk, MergeMode, MergeReport, UnitReport, Verdict}
 use crate::api::rescue::Force;
 use crate::api::{Answer, Reply};
 use crate::context::Context;
-use crate::context::calling_agent::require_may_land;
+use crate::context::calling_agent::require_may_decide;
 use crate::landing::obstacles;
 use crate::landing::service::{Eligibility, Run, merge_asked, sent_before};
 
@@ -96,7 +96,7 @@ pub(crate) fn propose_unit(cx: &Context, text: Option<&str>) -> Outcome<Answer> 
     if unit.is_over() {
         return crate::worktrees::finish::finish_unit(cx, text);
     }
-    require_may_land(cx, &crate::write_path::view(cx)?, &unit)?;
+    require_may_decide(cx, &crate::write_path::view(cx)?, &unit, "jit finish")?;
     let repo = crate::landing::service::landing_repo(cx)?;
     let ask = MergeAsk {
         units: Vec::new(),

@@ -44,7 +44,12 @@ use crate::worktree_identity::identity::{self, Need};
 /// T12, on request: a just ended attempt of its agent is recorded first.
 pub(crate) fn retry_by_hand(cx: &Context, named: Option<&str>) -> Outcome<Answer> {
     let unit = crate::units::service::find_unit(cx, &crate::write_path::view(cx)?, named)?;
-    crate::context::calling_agent::require_not_of_another(cx, &unit)?;
+    crate::context::calling_agent::require_may_decide(
+        cx,
+        &crate::write_path::view(cx)?,
+        &unit,
+        "jit worktree retry",
+    )?;
     let _ = crate::attempts::outcome::settle(cx, &unit.id, Starting::Allowed)?;
     crate::worktrees::service::retry_unit(cx, Some(unit.id.as_str()))
 }

@@ -242,7 +242,7 @@ fn require_leave(draft: &mut Draft<'_>, issue: &Issue, strict: bool, cx: &Contex
     }
     let resource = Resource::Issue(issue.id.clone());
     let lease = live(draft, &resource.key(), cx)?;
-    if lease.as_ref().is_some_and(|lease| lease.obeys(&cx.actor)) {
+    if lease.as_ref().is_some_and(|lease| cx.commands(lease)) {
         return Ok(Leave::Given);
     }
     let target = |lease: &Lease| Target::Lease(lease.lease_id.clone());
@@ -366,7 +366,7 @@ pub(crate) fn change(
         // Done by a file that was brought in: whoever says so with a claim on it lets go of that.
         let lease = state::lease_on(draft.state(), &Resource::Issue(old.id.clone()).key())?;
         let Some(lease) = lease.filter(|lease| {
-            change.state == Some(IssueState::Done) && old.state == IssueState::Done && lease.obeys(&cx.actor)
+            change.state == Some(IssueState::Done) && old.state == IssueState::Done && cx.commands(lease)
         }) else {
             return Ok(Decision::Already(CommandReply::Issue(Box::new(old))));
         };

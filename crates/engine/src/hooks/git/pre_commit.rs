@@ -32,7 +32,7 @@ use jit_core::log::state;
 use jit_core::log::table::Table;
 use jit_core::model::ids::IssueId;
 use jit_core::model::issue::text_digest;
-use jit_core::model::lease::Resource;
+use jit_core::model::lease::{Lease, Resource};
 use jit_core::model::policy::Enforce;
 use jit_core::model::refusal::{Code, Details, Refusal, left};
 use jit_git::{GitEnv, Place};
@@ -411,18 +411,21 @@ fn require_leases<'a>(
 ) -> Outcome<Vec<String>> {
     let warn = rules.enforce_leases() == Enforce::Warn;
     let mut missing = Vec::new();
+    let policy = crate::context::calling_agent::with_sessions(cx, &cx.policy);
+    let policy = policy.as_ref().unwrap_or(&cx.policy);
+    let is_rivals = |lease: &Lease| policy.rival_session(lease, &cx.actor.agent_id).is_some();
     for Edited { id, staged, is_new } in edited {
         let key = Resource::Issue(id.clone()).key();
         let lease = state::lease_on(&*view.table, &key)
             .map_err(|e| refuse(Code::Io, e))?
             .filter(|lease| !lease.expired(&view.now));
         match lease {
-            Some(lease) if lease.obeys(&cx.actor) => {}
+            Some(lease) if lease.obeys(&cx.actor) && !is_rivals(&lease) => {}
             None if is_new => {}
             lease => missing.push((id, staged, lease)),
         }
     }
-    let sentence = |(id, staged, lease): &(IssueId, &Staged, Option<jit_core::model::lease::Lease>)| {
+    let sentence = |(id, staged, lease): &(IssueId, &Staged, Option<Lease>)| {
         let who = match lease {
             Some(lease) => format!(
                 "{} holds {id}{} until {} ({} left)",
