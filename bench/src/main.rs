@@ -598,7 +598,13 @@ impl Bench<'_> {
             r.against(name, one, "reading", read, limit(0.2));
         }
         // Half a second where reading takes 60 ms.
-        r.against("jit validate", validate, "reading", read, Some(Limit::AtMost(8.0)));
+        r.against(
+            "jit validate",
+            validate,
+            "reading",
+            read,
+            Some(Limit::AtMost(8.0)),
+        );
         r.against("jit validate", validate, "10 issues", validate_few, None);
         if let Some(peer) = issues::peer(&many, self.scratch, MANY)? {
             let programs = [peer, many.jit(&["ready"])];

@@ -5,8 +5,10 @@
 //! - known secrets are the values of variables in the agent's environment whose names look secret (`*_KEY`, `*TOKEN*`,
 //!   `*SECRET*`, `*PASSWORD*`, `*CREDENTIAL*`) and that have at least `SHORTEST` bytes. They are also found if a line
 //!   break or the end of a piece of output splits them, if JSON escapes them, and if a text was cut within them;
-//! - text that looks like a secret is treated as one: keys and tokens with the prefix of a known issuer, private keys,
-//!   the value after `Authorization`, the password in a URL;
+//! - text that looks like a secret is treated as one: keys and tokens with the prefix of a known issuer, the value after
+//!   `Authorization`, the password in a URL, the value after an option such as `--token`;
+//! - a private key is one secret: from the line with its `BEGIN` to the line with its `END`, whatever is in between, for at
+//!   most `KEY_LINES` lines;
 //! - each secret becomes `[redacted]`. Redacted text stays unchanged;
 //! - one pass over the bytes, for any input; a stream holds back at most `MOST_HELD` bytes.
 //!
@@ -27,7 +29,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use self::patterns::{FIRST, INNER, KINDS, SIGN, SOON, begins, pattern_at};
+use self::patterns::{FIRST, INNER, KINDS, SIGN, SOON, begins, pattern_at, private_keys};
 pub use self::stream::{EventRedactor, StreamRedactor};
 use crate::event::AgentEvent;
 
@@ -64,6 +66,28 @@ impl Default for Firsts {
     fn default() -> Self {
         Self([false; 256])
     }
+}
+
+/// Ends of the names of options whose value is a secret, in lower case and without `-` and `_`.
+const OPTIONS: &[&str] = &[
+    "token",
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "credential",
+    "credentials",
+    "apikey",
+    "accesskey",
+    "privatekey",
+    "secretkey",
+];
+
+/// Whether the name of an option or of an argument says that its value is a secret.
+fn is_secret_option(name: &str) -> bool {
+    let letters = name.chars().filter(|c| !matches!(c, '-' | '_'));
+    let plain: String = letters.map(|c| c.to_ascii_lowercase()).collect();
+    OPTIONS.iter().any(|end| plain.ends_with(end))
 }
 
 /// Whether the name of a variable says that its value is a secret.
@@ -134,6 +158,27 @@ impl Redactor {
         Cow::Owned(replaced(text, &found))
     }
 
+    /// Replaces the secrets in a command line, also the value in `--token value` and in `--token=value`.
+    pub fn clean_words(&self, words: &[String]) -> Vec<String> {
+        let mut is_value = false;
+        let mut clean_word = |word: &String| {
+            let is_option = word.starts_with('-');
+            if std::mem::take(&mut is_value) && !is_option && !word.is_empty() {
+                return REDACTED.to_owned();
+            }
+            match word.split_once('=') {
+                Some((name, value)) if is_secret_option(name) && !value.is_empty() => {
+                    format!("{name}={REDACTED}")
+                }
+                _ => {
+                    is_value = is_option && is_secret_option(word);
+                    self.clean(word).into_owned()
+                }
+            }
+        };
+        words.iter().map(&mut clean_word).collect()
+    }
+
     /// Replaces the secrets in an event.
     pub fn clean_said(&self, said: &mut AgentEvent) {
         said.each_text(&mut |text| {
@@ -170,6 +215,7 @@ impl Redactor {
                 None => at += 1,
             }
         }
+        found.extend(private_keys(text).0);
         self.across_lines(text, &mut found);
         self.cut_off(text, &mut found);
         found.sort_by_key(|range| (range.start, range.end));

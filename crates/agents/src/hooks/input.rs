@@ -13,6 +13,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::{HookEvent, Program};
@@ -47,8 +48,6 @@ pub struct ToolCall {
 
 #[derive(Debug, thiserror::Error)]
 pub enum BadInput {
-    #[error("cannot read standard input: {0}")]
-    Read(#[from] io::Error),
     #[error("the description of the step is larger than {} MB", LARGEST >> 20)]
     TooLarge,
     #[error("the description of the step is not the JSON of a hook: {0}")]
@@ -89,17 +88,52 @@ struct ToolInput<'a> {
     dir_path: Option<Cow<'a, str>>,
 }
 
-/// Reads everything, up to the limit.
-pub fn slurp(from: impl Read) -> Result<Vec<u8>, BadInput> {
-    let mut bytes = Vec::new();
-    from.take(LARGEST + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > LARGEST {
-        true => Err(BadInput::TooLarge),
-        false => Ok(bytes),
+/// Reads one document, up to the limit. Returns as soon as it is complete: the program may keep its end of the pipe open.
+/// Input that is no document is returned as far as it was read.
+pub fn read(from: impl Read) -> io::Result<Vec<u8>> {
+    let mut copied = Copied {
+        from: from.take(LARGEST + 1),
+        bytes: Vec::new(),
+        at: 0,
+    };
+    let mut document = serde_json::Deserializer::from_reader(&mut copied);
+    match IgnoredAny::deserialize(&mut document) {
+        Err(error) if error.is_io() => Err(error.into()),
+        // `parse` says why it is none.
+        _ => Ok(copied.bytes),
+    }
+}
+
+/// Keeps everything that was read.
+struct Copied<R> {
+    from: R,
+    bytes: Vec<u8>,
+    /// The bytes that were passed on.
+    at: usize,
+}
+
+impl<R: Read> Read for Copied<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.bytes.len() {
+            let mut piece = [0; 16 << 10];
+            let count = self.from.read(&mut piece)?;
+            self.bytes
+                .extend_from_slice(piece.get(..count).unwrap_or_default());
+        }
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let count = rest.len().min(into.len());
+        if let (Some(into), Some(rest)) = (into.get_mut(..count), rest.get(..count)) {
+            into.copy_from_slice(rest);
+        }
+        self.at += count;
+        Ok(count)
     }
 }
 
 pub fn parse(program: Program, event: HookEvent, bytes: &[u8]) -> Result<ToolCall, BadInput> {
+    if bytes.len() as u64 > LARGEST {
+        return Err(BadInput::TooLarge);
+    }
     let document: Document<'_> =
         serde_json::from_slice(bytes).map_err(|error| BadInput::Json(error.to_string()))?;
     if let Some(described) = document.hook_event_name.as_deref()
@@ -395,7 +429,38 @@ mod tests {
             &json!({ "tool_name": "Write", "tool_input": input }),
         );
         assert_eq!(call.expect("a call").act, write("/r/a\nb"));
-        assert!(matches!(slurp(io::repeat(b' ')), Err(BadInput::TooLarge)));
+        let bytes = super::read(io::repeat(b' ')).expect("bytes");
+        let call = parse(Program::Claude, HookEvent::BeforeTool, &bytes);
+        assert!(matches!(call, Err(BadInput::TooLarge)));
+    }
+
+    /// A pipe whose other end stays open after this text: another read would wait forever.
+    struct Open<'a>(&'a [u8]);
+
+    impl Read for Open<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            assert!(!self.0.is_empty(), "nothing more will come");
+            // A piece at a time.
+            self.0.read(into.get_mut(..7).expect("a large buffer"))
+        }
+    }
+
+    #[test]
+    fn l5_a_document_is_read_without_the_end_of_the_input() {
+        let document =
+            json!({ "tool_name": "Bash", "tool_input": { "command": "echo '}' \"{\"" } }).to_string();
+        assert_eq!(
+            super::read(Open(document.as_bytes())).expect("bytes"),
+            document.as_bytes()
+        );
+        for broken in ["{\"tool_name\": nothing", "}", "[1, 2"] {
+            let bytes = super::read(broken.as_bytes()).expect("bytes");
+            assert_eq!(bytes, broken.as_bytes());
+            assert!(
+                parse(Program::Claude, HookEvent::BeforeTool, &bytes).is_err(),
+                "{broken}"
+            );
+        }
     }
 
     #[test]

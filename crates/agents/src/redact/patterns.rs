@@ -4,8 +4,6 @@ use std::ops::Range;
 
 use super::MARK;
 
-/// Maximum length of a private key.
-pub(super) const KEY_REACHES: usize = 16 << 10;
 /// A token has a digit within this many bytes.
 pub(super) const SOON: usize = 256;
 
@@ -67,7 +65,7 @@ pub(super) const KINDS: [u8; 256] = {
         ) {
             kinds[byte] |= FIRST;
         }
-        if matches!(b, b':' | b'-') {
+        if b == b':' {
             kinds[byte] |= SIGN;
         }
         byte += 1;
@@ -85,7 +83,6 @@ pub(super) fn pattern_at(text: &[u8], at: usize) -> Option<Range<usize>> {
         b'a' | b'X' => named(text, at),
         b'b' | b'B' => bearer(text, at),
         b':' => password(text, at),
-        b'-' => private_key(text, at),
         _ => token(text, at).or_else(|| named(text, at)),
     }
 }
@@ -178,74 +175,78 @@ fn password(text: &[u8], at: usize) -> Option<Range<usize>> {
 const BEGIN: &[u8] = b"-----BEGIN ";
 const END: &[u8] = b"-----END ";
 const DASHES: &[u8] = b"-----";
+/// Maximum bytes between the beginning of such a line and its last dashes.
+const NAME: usize = 60;
+/// Maximum lines of a private key, the first and the last one included. All of them are hidden, whatever they look
+/// like: programs put line numbers, colors or signs of quotation before them.
+pub(super) const KEY_LINES: usize = 200;
 
-/// The length of `-----BEGIN … PRIVATE KEY …-----` at the beginning of the text.
-fn key_head(text: &[u8]) -> Option<usize> {
-    let head = text.strip_prefix(BEGIN)?;
-    let line = head.get(..head.len().min(60))?;
-    let end = find(line, DASHES)?;
-    find(line.get(..end)?, b"PRIVATE KEY")?;
-    Some(BEGIN.len() + end + DASHES.len())
-}
-
-/// The number of bytes up to and including the end line of a key.
-fn key_end(text: &[u8]) -> Option<usize> {
-    let tail = find(text, END)? + END.len();
-    let more = find(text.get(tail..)?, DASHES);
-    Some(more.map_or(text.len(), |n| tail + n + DASHES.len()))
-}
-
-/// `-----BEGIN … PRIVATE KEY-----` up to and including its end line.
-fn private_key(text: &[u8], at: usize) -> Option<Range<usize>> {
-    let rest = text.get(at..(at + KEY_REACHES).min(text.len()))?;
-    let body = key_head(rest)?;
-    if let Some(end) = key_end(rest.get(body..)?) {
-        return Some(at..at + body + end);
-    }
-    // The end line is missing: take everything that looks like a key.
-    let also = |b: &u8| b.is_ascii_alphanumeric() || b"+/=\r\n\\ :,-".contains(b);
-    let more = rest.get(body..)?.iter().take_while(|b| also(b)).count();
-    Some(at..at + body + more)
-}
-
-/// Where the text begins a private key that has not ended, if it does.
-pub(super) fn open_key(text: &[u8]) -> Option<usize> {
-    let from = text.len().saturating_sub(KEY_REACHES);
-    let tail = text.get(from..)?;
-    let begin = tail.windows(BEGIN.len()).rposition(|part| part == BEGIN)?;
-    let rest = tail.get(begin..)?;
-    let body = key_head(rest)?;
-    match find(rest.get(body..)?, END) {
-        Some(_) => None,
-        None => Some(from + begin),
+/// The position of the first `-----BEGIN … PRIVATE KEY …-----`, and of the text behind it.
+pub(super) fn key_begin(text: &[u8]) -> Option<(usize, usize)> {
+    let mut at = 0;
+    loop {
+        let begin = at + find(text.get(at..)?, BEGIN)?;
+        let body = begin + BEGIN.len();
+        let name = text.get(body..)?;
+        let name = name.get(..NAME.min(name.len()))?;
+        let line = name.split(|b| *b == b'\n').next()?;
+        if let Some(end) = find(line, DASHES)
+            && find(line.get(..end)?, b"PRIVATE KEY").is_some()
+        {
+            return Some((begin, body + end + DASHES.len()));
+        }
+        at = body;
     }
 }
 
-/// The number of bytes at the beginning of the text that continue a private key, and whether it ends there.
-pub(super) fn key_goes_on(text: &[u8]) -> (usize, bool) {
-    if let Some(end) = find(text, END)
-        && text
-            .get(..end)
-            .is_some_and(|before| lines_of_key(before) == before.len())
-    {
-        return (key_end(text).unwrap_or(text.len()), true);
-    }
-    let bytes = lines_of_key(text);
-    (bytes, bytes < text.len())
-}
-
-/// The number of bytes in lines at the beginning of the text that a key may have: base 64, or `Name: value`.
-fn lines_of_key(text: &[u8]) -> usize {
-    let is_of_key = |line: &&[u8]| {
-        let line = line.trim_ascii();
-        let base64 = |b: &u8| b.is_ascii_alphanumeric() || b"+/=".contains(b);
-        let name = find(line, b": ").and_then(|end| line.get(..end)).unwrap_or(b" ");
-        line.iter().all(base64) || name.iter().all(|b| b.is_ascii_alphabetic() || *b == b'-')
+/// The bytes at the beginning of the text that still belong to a private key: up to and including the last dashes of
+/// its end line, or the first `lines` lines. `None`: the key goes on. `is_all`: no text follows this.
+pub(super) fn key_end(text: &[u8], lines: usize, is_all: bool) -> Option<usize> {
+    let mut breaks = text.iter().enumerate().filter(|(_, b)| **b == b'\n');
+    let limit = breaks.nth(lines.saturating_sub(1)).map(|(at, _)| at);
+    let within = text.get(..limit.unwrap_or(text.len()))?;
+    let Some(end) = find(within, END) else {
+        return limit;
     };
-    text.split_inclusive(|b| *b == b'\n')
-        .take_while(is_of_key)
-        .map(<[u8]>::len)
-        .sum()
+    let body = end + END.len();
+    let name = within.get(body..)?;
+    let name = name.get(..NAME.min(name.len()))?;
+    let line = name.iter().position(|b| *b == b'\n');
+    match (find(name.get(..line.unwrap_or(name.len()))?, DASHES), line) {
+        (Some(dashes), _) => Some(body + dashes + DASHES.len()),
+        (None, Some(line)) => Some(body + line),
+        (None, None) if name.len() == NAME || limit.is_some() => Some(body),
+        (None, None) => is_all.then_some(text.len()),
+    }
+}
+
+pub(super) fn line_breaks(text: &[u8]) -> usize {
+    text.iter().filter(|b| **b == b'\n').count()
+}
+
+/// The bytes of an unfinished key that may be part of its end line, at the end of the text.
+pub(super) fn undecided(text: &[u8]) -> usize {
+    match find(text, END) {
+        Some(end) => text.len() - end,
+        None => text.len().min(END.len() - 1),
+    }
+}
+
+/// The ranges of all private keys, and the number of lines that the last one may still have, if it does not end in
+/// the text.
+pub(super) fn private_keys(text: &[u8]) -> (Vec<Range<usize>>, Option<usize>) {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some((begin, body)) = text.get(at..).and_then(key_begin) {
+        let rest = text.get(at + body..).unwrap_or_default();
+        let Some(end) = key_end(rest, KEY_LINES, true) else {
+            found.push(at + begin..text.len());
+            return (found, Some(KEY_LINES - line_breaks(rest)));
+        };
+        found.push(at + begin..at + body + end);
+        at += body + end;
+    }
+    (found, None)
 }
 
 pub(super) fn find(text: &[u8], sign: &[u8]) -> Option<usize> {

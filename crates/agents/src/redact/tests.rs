@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::patterns::{KEY_REACHES, find};
+use super::patterns::{KEY_LINES, find};
 use super::*;
 
 const VALUE: &str = "hunter2-correct\"horse\\battery";
@@ -78,7 +78,8 @@ fn g8_what_looks_like_a_secret_is_redacted_and_nothing_else() {
             "a\n-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc=\n-----END RSA PRIVATE KEY-----\nb",
             "a\n[redacted]\nb",
         ),
-        ("\"-----BEGIN PRIVATE KEY-----\\nMIIEabc…\"", "\"[redacted]…\""),
+        // Without its end it reaches as far as a key may.
+        ("\"-----BEGIN PRIVATE KEY-----\\nMIIEabc…\"", "\"[redacted]"),
     ];
     for (text, clean) in table {
         assert_eq!(of.clean(text), *clean, "{text}");
@@ -168,7 +169,6 @@ fn as_events(lines: &[&str]) -> Vec<String> {
 #[test]
 fn g8_a_private_key_is_one_secret_over_several_events() {
     let rsa = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIEpAIBAAKCAQEA7\nabc=\n-----END RSA PRIVATE KEY-----";
-    let body = "MIIEpAIBAAKCAQEA7";
     for key in [rsa, PGP] {
         let lines: Vec<&str> = ["before"]
             .into_iter()
@@ -193,15 +193,102 @@ fn g8_a_private_key_is_one_secret_over_several_events() {
         panic!("two events")
     };
     assert_eq!((&**first, &**second), ("a [redacted]", "[redacted] b"));
-    // A key that never ends hides no other text.
-    let begun = ["-----BEGIN PRIVATE KEY-----", body, "nothing more", "word"];
+    // A key that never ends hides the lines that a key may have, and no others.
+    let lines: Vec<&str> = ["-----BEGIN PRIVATE KEY-----"]
+        .into_iter()
+        .chain(vec!["word"; KEY_LINES])
+        .collect();
+    let clean = as_events(&lines);
+    let hidden = clean.iter().take_while(|line| *line == "[redacted]").count();
+    assert_eq!((hidden, clean.len()), (KEY_LINES, KEY_LINES + 1));
+    assert_eq!(clean.last().map(String::as_str), Some("word"));
+    let text = lines.join("\n");
+    assert_eq!(redactor().clean(&text), "[redacted]\nword");
+}
+
+#[test]
+fn g8_a_private_key_is_redacted_whatever_stands_before_its_lines() {
+    let of = Arc::new(redactor());
+    let body = "MIIEpAIBAAKCAQEA7Zt0123456789abcdefghijklmnopqrstuvwxyz+/ABCDEFG";
+    let key = [
+        "-----BEGIN RSA PRIVATE KEY-----",
+        body,
+        "\u{2026} ?!",
+        body,
+        "-----END RSA PRIVATE KEY-----",
+    ];
+    type Framed = fn(usize, &str) -> String;
+    let framed: &[(&str, Framed)] = &[
+        ("cat -n", |n, line| format!("     {n}\t{line}")),
+        ("quoted", |_, line| format!("> {line}")),
+        ("colored", |_, line| format!("\u{1b}[32m{line}\u{1b}[0m")),
+        ("a diff", |_, line| format!("+{line}\r")),
+        ("grep", |n, line| format!("keys/id_rsa:{n}:{line}")),
+        ("a token before it", |_, line| format!("sk-ant-a1b2c3d4e5{line}")),
+    ];
+    for (name, frame) in framed {
+        let lines: Vec<String> = key.iter().enumerate().map(|(n, line)| frame(n, line)).collect();
+        let lines: Vec<&str> = ["before"]
+            .into_iter()
+            .chain(lines.iter().map(String::as_str))
+            .chain(["after"])
+            .collect();
+        let text = lines.join("\n");
+        let whole = of.clean(&text).into_owned();
+        let events = as_events(&lines).join("\n");
+        let mut outcomes = vec![whole, events];
+        for size in [1, 7, 64, text.len()] {
+            let pieces: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
+            outcomes.push(String::from_utf8_lossy(&streamed(&of, &pieces)).into_owned());
+        }
+        for clean in outcomes {
+            assert!(
+                !clean.contains("MIIE") && !clean.contains("?!"),
+                "{name}: {clean}"
+            );
+            assert!(
+                clean.starts_with("before\n") && clean.ends_with("\nafter"),
+                "{name}: {clean}"
+            );
+        }
+    }
+}
+
+#[test]
+fn g8_the_value_of_an_option_that_names_a_secret_is_redacted() {
+    let of = Redactor::default();
+    let clean =
+        |words: &[&str]| of.clean_words(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+    for option in [
+        "--token",
+        "--api-key",
+        "--apiKey",
+        "-password",
+        "--client_secret",
+        "--PRIVATE-KEY",
+    ] {
+        assert_eq!(
+            clean(&["agent", option, "value", "x"]),
+            ["agent", option, "[redacted]", "x"]
+        );
+        let joined = format!("{option}=value");
+        assert_eq!(
+            clean(&[&joined, "x"]),
+            [format!("{option}=[redacted]"), "x".to_owned()]
+        );
+    }
     assert_eq!(
-        as_events(&begun),
-        ["[redacted]", "[redacted]", "nothing more", "word"]
+        clean(&["env", "API_TOKEN=value", "agent"]),
+        ["env", "API_TOKEN=[redacted]", "agent"]
     );
-    let many = vec!["word"; KEY_REACHES];
-    let lines: Vec<&str> = ["-----BEGIN PRIVATE KEY-----"].into_iter().chain(many).collect();
-    assert_eq!(as_events(&lines).last().map(String::as_str), Some("word"));
+    for words in [
+        &["--max-tokens", "4096", "--tokenizer", "x"][..],
+        &["--token", "--verbose", "x"],
+        &["token", "x"],
+        &["--password-file", "/run/x", "--token="],
+    ] {
+        assert_eq!(clean(words), words);
+    }
 }
 
 #[test]

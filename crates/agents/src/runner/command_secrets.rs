@@ -13,8 +13,7 @@ const COMMAND: &str = "JIT_AGENT_COMMAND";
 
 /// The words of a command line without their secrets.
 fn without_secrets(words: &[String]) -> Vec<String> {
-    let of = Redactor::of_process();
-    words.iter().map(|word| of.clean(word).into_owned()).collect()
+    Redactor::of_process().clean_words(words)
 }
 
 /// Whether these words were a command line with secrets.

@@ -2,12 +2,14 @@
 //!
 //! It passes the document on standard input to the engine and prints the answer in the program's own format.
 
-use std::io::Read as _;
+use std::io::Read;
+use std::sync::mpsc;
+use std::time::Duration;
 
-use jit_agents::hooks::input::LARGEST;
-use jit_agents::hooks::{HookEvent, Program};
+use jit_agents::hooks::{HookEvent, Program, input};
 use jit_engine::api::Reply;
 use jit_engine::api::hooks::{AgentAnswer, HookReply, HookRequest};
+use jit_engine::hooks::agent::READING;
 use jit_store::Outcome;
 use serde_json::json;
 
@@ -33,13 +35,10 @@ pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
         let warning = format!("jit has no hook for {} {}", flags.program, flags.event);
         return Ok(call.show(&json!({}), |_| String::new()).warn(vec![warning]));
     };
-    let mut input = Vec::new();
-    // The engine answers a document that is too large, or cannot be read.
-    let _ = std::io::stdin().lock().take(LARGEST + 1).read_to_end(&mut input);
     let answer = call.send(HookRequest::AgentEvent {
         program,
         event,
-        input: input.into(),
+        input: document(std::io::stdin(), READING).into(),
     })?;
     let Reply::Hooks(HookReply::Answer(AgentAnswer { text })) = answer.reply else {
         return Err(unexpected());
@@ -49,4 +48,33 @@ pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
         warnings: answer.warnings,
         exit: 0,
     })
+}
+
+/// Reads the document; empty if it cannot be read, or is not complete in time. The engine answers that too.
+fn document(from: impl Read + Send + 'static, limit: Duration) -> Vec<u8> {
+    let (send, receive) = mpsc::channel();
+    let reader = std::thread::Builder::new().spawn(move || {
+        // After the limit the receiver is gone.
+        let _ = send.send(input::read(from).unwrap_or_default());
+    });
+    reader
+        .ok()
+        .and_then(|_| receive.recv_timeout(limit).ok())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn l5_a_document_that_never_ends_is_not_waited_for() {
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        std::io::Write::write_all(&mut writer, b"{\"tool_name\":").expect("written");
+        assert_eq!(document(reader, Duration::ZERO), b"");
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        std::io::Write::write_all(&mut writer, b"{}").expect("written");
+        assert_eq!(document(reader, Duration::from_secs(600)), b"{}");
+        drop(writer);
+    }
 }

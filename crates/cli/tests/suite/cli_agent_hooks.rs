@@ -213,6 +213,26 @@ fn l5_files_that_restrain_agents_and_files_that_jit_writes_count_as_writes() {
         let said = edit(&path).unwrap_or_default();
         assert!(said.contains("decides what agents may do"), "{path:?}: {said}");
     }
+    // The account's own home folder counts too, whatever HOME says.
+    if let Some(account) = jit_os::account::home() {
+        let said = edit(&account.join(".config/jit/config.toml")).unwrap_or_default();
+        assert!(said.contains("decides what agents may do"), "{said}");
+    }
+    // Nothing in git's folder is for tools.
+    let main = world.repo();
+    for name in [
+        ".git",
+        ".git/HEAD",
+        ".git/info/attributes",
+        ".git/packed-refs",
+        ".GIT/HEAD",
+    ] {
+        for path in [Path::new(name).to_owned(), main.join(name)] {
+            let input = json!({ "file_path": path, "content": "" });
+            let said = denial(&before(&world, &main, "Write", &input)).unwrap_or_default();
+            assert!(said.contains("git's own folder"), "{path:?}: {said}");
+        }
+    }
     assert_eq!(edit(&home.join("notes.txt")), None);
     let _ = world
         .jit_as_in("agent:bob", &tree, ["lock", "acquire", "locked.txt"])
@@ -252,6 +272,28 @@ fn l5_command_lines_that_multiply_are_answered_at_once() {
         "{}",
         ran.stdout
     );
+}
+
+#[test]
+fn l5_the_hook_answers_while_its_input_stays_open() {
+    use std::io::Read as _;
+    let world = World::with_jit(JIT);
+    let repo = world.repo();
+    let mut command = world.jit_command(&repo);
+    command
+        .args(["hooks", "agent", "claude", "PreToolUse"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut child = command.spawn().expect("jit starts");
+    let document = json!({ "cwd": repo, "tool_name": "Bash", "tool_input": { "command": "git stash" } });
+    let mut stdin = child.stdin.take().expect("a pipe");
+    write!(stdin, "{document}").expect("written");
+    let mut said = String::new();
+    let mut stdout = child.stdout.take().expect("a pipe");
+    let _ = stdout.read_to_string(&mut said).expect("an answer");
+    assert!(said.contains("\"deny\"") && said.contains("stash"), "{said}");
+    drop(stdin);
+    assert!(child.wait().expect("it ends").success());
 }
 
 #[test]

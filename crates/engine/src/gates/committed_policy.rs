@@ -14,7 +14,7 @@
 //! counts as the user's. A tree that is strict about leases is trusted, even if strict-explicit is committed.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -36,13 +36,14 @@ const REGISTRY: &str = ".jit/gates/registry.json";
 /// Whether a path is a file of `.jit/` that holds for everybody (C2): configuration, gates, types. Agents neither commit
 /// nor land a change of one, because it would decide about them.
 pub(crate) fn is_for_everybody(path: &Path) -> bool {
+    // Some file systems do not tell `.jit/Config.toml` from `.jit/config.toml`.
+    let lower: Vec<OsString> = path.iter().map(OsStr::to_ascii_lowercase).collect();
     let begins = |name: &OsStr, with: &str| name.as_bytes().starts_with(with.as_bytes());
-    let parts: Vec<&OsStr> = path.iter().collect();
-    match parts.as_slice() {
-        [jit, name] if *jit == ".jit" => {
-            *name == ".gitattributes" || begins(name, "config.") || begins(name, "type")
+    match lower.as_slice() {
+        [jit, name] if jit == ".jit" => {
+            name == ".gitattributes" || begins(name, "config.") || begins(name, "type")
         }
-        [jit, gates, name] if *jit == ".jit" && *gates == "gates" => begins(name, "registry"),
+        [jit, gates, name] if jit == ".jit" && gates == "gates" => begins(name, "registry"),
         _ => false,
     }
 }

@@ -3,10 +3,12 @@
 //!
 //! What must hold:
 //! - Links, `..` and upper or lower case do not matter. Folders are compared by device and inode. A link counts as
-//!   its target, even if the target does not exist yet.
+//!   its target, even if the target does not exist yet. A path that equals a guarded one but for case is judged as that
+//!   one: the file system may not tell them apart.
 //! - Of nested checkouts the innermost counts.
 //! - Files that restrain agents count as such wherever they are: jit's own settings and approvals of the user, the
-//!   settings of agent programs that register hooks, git's hooks and configuration, the `.git` file of a worktree.
+//!   settings of agent programs that register hooks, git's hooks and configuration, the `.git` file of a worktree. The
+//!   user's files are those below `HOME` and those below the home folder of the account.
 //! - No process is started.
 //!
 //! Limitations: if a folder on the path changes between this check and the agent's write, the write may go elsewhere.
@@ -53,6 +55,8 @@ impl Tree {
 pub enum Whose<'a> {
     Own,
     Other(&'a Tree),
+    /// This worktree's part of git's own folder: for git commands, not for tools.
+    OwnGit,
     /// Git's own folder, except this worktree's part of it.
     Git,
     /// The folder of jit's log.
@@ -66,8 +70,17 @@ pub enum Whose<'a> {
 enum Mark {
     Own,
     Other(usize),
+    OwnGit,
     Git,
     State,
+}
+
+/// A folder whose owner is known.
+#[derive(Debug, Clone)]
+struct Marked {
+    path: PathBuf,
+    inode: Inode,
+    mark: Mark,
 }
 
 /// The folders and branches around a session, with their owners.
@@ -81,7 +94,7 @@ pub struct Ground {
     pub home: Option<PathBuf>,
     /// The agent id of the session, if known. Calling jit under any other id is an objection.
     pub agent: Option<String>,
-    marks: Vec<(Inode, Mark)>,
+    marks: Vec<Marked>,
     /// Files and folders that decide what agents may do, as physical paths.
     restraints: Vec<PathBuf>,
     /// Those of them that exist.
@@ -163,11 +176,11 @@ impl Ground {
         };
         // The main worktree's git folder is the common one, except for the folders of the other worktrees.
         if common == git_dir {
-            ground.mark(common, Mark::Own);
+            ground.mark(common, Mark::OwnGit);
             ground.mark(&common.join("worktrees"), Mark::Git);
         } else {
             ground.mark(common, Mark::Git);
-            ground.mark(git_dir, Mark::Own);
+            ground.mark(git_dir, Mark::OwnGit);
         }
         for entry in crate::worktree_identity::list(common)? {
             let Some(root) = entry.root.filter(|_| entry.git_dir != *git_dir) else {
@@ -183,11 +196,22 @@ impl Ground {
         Ok(ground)
     }
 
-    /// Adds the files that restrain agents, as these variables of the environment place them.
-    pub fn restrain(&mut self, place: &Place, var: impl Fn(&str) -> Option<OsString>) {
-        let mut all = settings::restraining(&self.own, &var);
-        all.extend(user_folder(&var));
-        all.extend(data_folder(&var));
+    /// Adds the files that restrain agents, as these variables of the environment place them, and those in the home
+    /// folder of the account, whatever the variables say.
+    pub fn restrain(
+        &mut self,
+        place: &Place,
+        var: impl Fn(&str) -> Option<OsString>,
+        account: Option<&Path>,
+    ) {
+        let of_account = |name: &str| account.filter(|_| name == "HOME").map(OsString::from);
+        let both: [&dyn Fn(&str) -> Option<OsString>; 2] = [&var, &of_account];
+        let mut all = Vec::new();
+        for var in both {
+            all.extend(settings::restraining(&self.own, var));
+            all.extend(user_folder(var));
+            all.extend(data_folder(var));
+        }
         if let Some(common) = &place.common_dir {
             all.extend(["config", "hooks"].map(|name| common.join(name)));
         }
@@ -207,13 +231,27 @@ impl Ground {
     /// Returns whether the path is a file that restrains agents, under this or another name.
     fn restrains(&self, path: &Path) -> bool {
         let is_one = |inode: Inode| self.restraining.contains(&inode);
-        self.restraints.iter().any(|one| path.starts_with(one)) || inode(path).is_some_and(is_one)
+        self.restraints.iter().any(|one| is_below(path, one)) || inode(path).is_some_and(is_one)
     }
 
     fn mark(&mut self, folder: &Path, mark: Mark) {
         if let Some(inode) = inode(folder) {
-            self.marks.push((inode, mark));
+            let path = physical(folder, MOST_LINKS);
+            self.marks.push(Marked { path, inode, mark });
         }
+    }
+
+    /// Returns the mark of exactly this folder. A folder of others is known by another case too.
+    fn mark_of(&self, folder: &Path) -> Option<&Mark> {
+        let known = inode(folder);
+        // Git's folder may be marked twice if JIT_DIR points at it. The later mark is the narrower one.
+        let exact = self.marks.iter().rfind(|one| Some(one.inode) == known);
+        let is_twin = |one: &&Marked| {
+            !matches!(one.mark, Mark::Own) && one.path.as_os_str().eq_ignore_ascii_case(folder.as_os_str())
+        };
+        exact
+            .or_else(|| self.marks.iter().rfind(is_twin))
+            .map(|one| &one.mark)
     }
 
     /// Returns the path with every link followed, as far as it exists. `None`: no system would accept the path.
@@ -232,19 +270,14 @@ impl Ground {
         if self.restrains(path) {
             return Whose::Restraint;
         }
-        for folder in path.ancestors() {
-            let Some(inode) = inode(folder) else { continue };
-            // Git's folder may be marked twice if JIT_DIR points at it. The later mark is the narrower one.
-            if let Some((_, mark)) = self.marks.iter().rfind(|(known, _)| *known == inode) {
-                return match mark {
-                    Mark::Own => Whose::Own,
-                    Mark::Git => Whose::Git,
-                    Mark::State => Whose::State,
-                    Mark::Other(n) => self.others.get(*n).map_or(Whose::Elsewhere, Whose::Other),
-                };
-            }
+        match path.ancestors().find_map(|folder| self.mark_of(folder)) {
+            Some(Mark::Own) => Whose::Own,
+            Some(Mark::OwnGit) => Whose::OwnGit,
+            Some(Mark::Git) => Whose::Git,
+            Some(Mark::State) => Whose::State,
+            Some(Mark::Other(n)) => self.others.get(*n).map_or(Whose::Elsewhere, Whose::Other),
+            None => Whose::Elsewhere,
         }
-        Whose::Elsewhere
     }
 
     /// Returns the other user of this branch, if there is one.
@@ -259,6 +292,15 @@ impl Ground {
             .find(|tree| tree.branch.as_deref() == Some(branch))?;
         Some(format!("it is checked out in {}", tree.title()))
     }
+}
+
+/// Whether the path is the base or below it, whatever the case of their letters.
+fn is_below(path: &Path, base: &Path) -> bool {
+    let mut parts = path.components();
+    base.components().all(|one| {
+        let part = parts.next();
+        part.is_some_and(|part| part.as_os_str().eq_ignore_ascii_case(one.as_os_str()))
+    })
 }
 
 fn inode(path: &Path) -> Option<Inode> {
@@ -332,7 +374,11 @@ pub(super) mod tests {
             ("loop/../link/a", "main"),
             ("@/other/deep/er/a", "other"),
             ("@/main/.git/config", "Git"),
-            ("@/main/.git/worktrees/own/index", "Own"),
+            ("@/main/.git/worktrees/own/index", "OwnGit"),
+            ("@/main/.git/worktrees/own/HEAD", "OwnGit"),
+            ("@/main/.GIT/packed-refs", "Git"),
+            ("@/main/.git/Worktrees/own/HEAD", "Git"),
+            ("@/OTHER/a", "other"),
             ("@/main/.git/worktrees/other/index", "Git"),
             ("/tmp/x", "Elsewhere"),
             ("~/x", "Elsewhere"),
@@ -357,7 +403,9 @@ pub(super) mod tests {
         symlink(home.join(".config"), own.join("settings")).expect("a link");
         fs::hard_link(own.join(".git"), own.join("twin")).expect("a link");
         let place = Place::discover(&own, &GitEnv::default()).expect("a place");
-        ground.restrain(&place, |name| (name == "HOME").then(|| home.clone().into()));
+        let account = root.join("account");
+        let var = |name: &str| (name == "HOME").then(|| home.clone().into());
+        ground.restrain(&place, var, Some(&account));
         let whose = |given: &str| {
             let given = given.replace('@', &root.to_string_lossy());
             let path = ground.physical(Path::new(&given), &own).expect("a path");
@@ -378,6 +426,12 @@ pub(super) mod tests {
             "@/home/.codex/config.toml",
             "@/main/.git/hooks/pre-commit",
             "@/main/.git/config",
+            ".GIT",
+            ".Claude/Settings.json",
+            "@/home/.config/JIT/config.toml",
+            "@/account/.config/jit/config.toml",
+            "@/account/.local/share/jit/trust.jsonl",
+            "@/account/.claude/settings.json",
         ] {
             assert_eq!(whose(given), "Restraint", "{given}");
         }
@@ -389,6 +443,33 @@ pub(super) mod tests {
             ("@/home/.config/other/config.toml", "Elsewhere"),
         ] {
             assert_eq!(whose(given), expected, "{given}");
+        }
+    }
+
+    #[test]
+    fn f9_gits_folder_of_the_main_checkout_is_not_for_tools() {
+        let (folder, _) = land();
+        let root = fs::canonicalize(folder.path()).expect("a folder");
+        let main = root.join("main");
+        let place = Place::discover(&main, &GitEnv::default()).expect("a place");
+        let mut ground = Ground::survey(&place, None).expect("a ground");
+        ground.restrain(&place, |_| None, None);
+        for (given, expected) in [
+            (".git", "OwnGit"),
+            (".git/HEAD", "OwnGit"),
+            (".git/info/attributes", "OwnGit"),
+            (".git/packed-refs", "OwnGit"),
+            (".Git/HEAD", "OwnGit"),
+            ("x/../.git/HEAD", "OwnGit"),
+            (".git/worktrees/own/HEAD", "Git"),
+            (".git/config", "Restraint"),
+            (".git/hooks", "Restraint"),
+            (".gitignore", "Own"),
+        ] {
+            for given in [Path::new(given).to_owned(), main.join(given)] {
+                let path = ground.physical(&given, &main).expect("a path");
+                assert_eq!(format!("{:?}", ground.whose(&path)), expected, "{given:?}");
+            }
         }
     }
 

@@ -16,14 +16,15 @@
 //! lock them. A write of the whole worktree acquires no lock. The caller refuses it while another agent holds a lock
 //! in that worktree.
 //!
-//! `git` reads git's commands, `git_files` knows the files that they write, `branches` the refs that they change, `jit`
-//! judges jit's own commands, `options` reads arguments.
+//! `git` reads git's commands, `git_files` knows the files that they write, `branches` the refs that they change, `config`
+//! the settings; `jit` judges jit's own commands, `options` reads arguments.
 //!
 //! Limitations: see [`super`]. Variables are not expanded. Places outside every checkout of this repository (`/tmp`,
 //! other projects) are not guarded. Words of `echo` and `printf` are text, even if a pipe passes them to a shell whose
 //! name is not in `SHELLS`.
 
 mod branches;
+mod config;
 mod git;
 mod git_files;
 mod jit;
@@ -80,6 +81,11 @@ fn foreign(ground: &Ground, rules: &Rules, path: &Path) -> Option<(RuleMode, Obj
             let what = format!("{shown} is in {}, not in your worktree.", tree.title());
             (rules.outside_worktree, what, instead)
         }
+        Whose::OwnGit => (
+            rules.outside_worktree,
+            format!("{shown} is in git's own folder, which only git writes."),
+            "Use git commands.".to_owned(),
+        ),
         Whose::Git => (
             rules.outside_worktree,
             format!("{shown} is in git's own folder, which all worktrees share."),
@@ -120,6 +126,9 @@ pub fn judge(ground: &Ground, rules: &Rules, text: &str, cwd: &Path, verdict: &m
     let scope = Scope {
         cwd: Some(cwd.to_owned()),
         agent: None,
+        git_dir: None,
+        work_tree: None,
+        setting: None,
     };
     judge.line(text, &scope, 0);
     let mut seen = judge.seen;
@@ -145,6 +154,29 @@ struct Scope {
     cwd: Cwd,
     /// The value that an earlier command assigned to [`AGENT`].
     agent: Option<Word>,
+    /// The values of `GIT_DIR` and `GIT_WORK_TREE`.
+    git_dir: Option<Word>,
+    work_tree: Option<Word>,
+    /// The first assignment that gives git a setting which is not harmless.
+    setting: Option<Word>,
+}
+
+impl Scope {
+    /// Notes an assignment such as `GIT_DIR=x`.
+    fn assign(&mut self, word: &Word) {
+        let Some((name, value)) = options::assignment(&word.text) else {
+            return;
+        };
+        match name {
+            AGENT => self.agent = Some(word.part(value)),
+            "GIT_DIR" => self.git_dir = Some(word.part(value)),
+            "GIT_WORK_TREE" => self.work_tree = Some(word.part(value)),
+            _ if !config::is_harmless_variable(name, word.part(value)) => {
+                self.setting.get_or_insert_with(|| word.clone());
+            }
+            _ => {}
+        }
+    }
 }
 
 /// The working folder of a command; `None` if the text does not show it.
@@ -211,18 +243,14 @@ impl Judge<'_> {
         let before = simple.words.iter().take_while(is_before).count();
         let (assigned, words) = simple.words.split_at(before);
         let Some((program, args)) = words.split_first() else {
-            let named = assigned.iter().filter_map(agent_named).next_back();
-            scope.agent = named.or(scope.agent.take());
-            return;
+            return assigned.iter().for_each(|word| scope.assign(word));
         };
         match base(&program.text) {
             name if TEXT.contains(&name) => return,
             "cd" | "pushd" if program.known => return scope.cwd = self.moved(args, &scope.cwd),
             "popd" => return scope.cwd = None,
             "export" | "declare" | "typeset" | "readonly" => {
-                let named = args.iter().filter_map(agent_named).next_back();
-                scope.agent = named.or(scope.agent.take());
-                return;
+                return args.iter().for_each(|word| scope.assign(word));
             }
             _ => {}
         }
@@ -241,13 +269,8 @@ impl Judge<'_> {
         let mut inner = scope.clone();
         let mut appended = false;
         for (n, word) in words.iter().enumerate() {
-            if let Some((name, value)) = options::assignment(&word.text) {
-                match name {
-                    "GIT_DIR" | "GIT_WORK_TREE" if word.known => inner.cwd = self.below(&scope.cwd, value),
-                    "GIT_DIR" | "GIT_WORK_TREE" => inner.cwd = None,
-                    AGENT => inner.agent = Some(word.part(value)),
-                    _ => {}
-                }
+            if options::assignment(&word.text).is_some() {
+                inner.assign(word);
                 continue;
             }
             let mut args = words.get(n + 1..).unwrap_or_default().to_vec();
@@ -384,15 +407,16 @@ impl Judge<'_> {
             self.verdict.add(self.rules.stash, unclear("the stash"));
         }
         if RISKY.iter().any(|word| has(word)) {
-            let what = "a git command that can reach other branches";
+            let what = "a git command that can reach other branches or settings";
             self.verdict.add(self.rules.destructive_git, unclear(what));
         }
     }
 }
 
-/// Git commands that can reach other branches.
+/// Git commands that can reach other branches, or change what git runs.
 const RISKY: &[&str] = &[
     "branch",
+    "config",
     "push",
     "update-ref",
     "worktree",
@@ -400,12 +424,6 @@ const RISKY: &[&str] = &[
     "filter-repo",
     "reflog",
 ];
-
-/// Returns the agent that a word such as `JIT_AGENT_ID=agent:x` names.
-fn agent_named(word: &Word) -> Option<Word> {
-    let (name, value) = options::assignment(&word.text)?;
-    (name == AGENT).then(|| word.part(value))
-}
 
 fn base(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)

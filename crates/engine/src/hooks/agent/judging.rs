@@ -13,7 +13,8 @@ use jit_agents::hooks::input::{Act, BadInput, ToolCall};
 use jit_core::log::state;
 use jit_core::model::policy::Enforce;
 use jit_core::model::refusal::{Code, Details, Refusal};
-use jit_git::{DiscoverError, Place};
+use jit_git::{DiscoverError, GitEnv, Place};
+use jit_os::account;
 use jit_store::Outcome;
 
 use super::ground::{Ground, Whose};
@@ -38,12 +39,10 @@ fn within(ground: &Ground, scope: &Scope, seen: &Seen, verdict: &mut Verdict) {
     for path in &seen.writes {
         let allowed = match ground.whose(path) {
             Whose::Elsewhere => true,
-            Whose::Other(_) | Whose::Git | Whose::State | Whose::Restraint => false,
-            Whose::Own => match path.strip_prefix(&own) {
-                // Parts of git's folder that belong to this worktree.
-                Err(_) => true,
-                Ok(below) => scope.allows(&below.to_string_lossy()),
-            },
+            Whose::Other(_) | Whose::OwnGit | Whose::Git | Whose::State | Whose::Restraint => false,
+            Whose::Own => path
+                .strip_prefix(&own)
+                .is_ok_and(|below| scope.allows(&below.to_string_lossy())),
         };
         if !allowed {
             let what = format!(
@@ -198,7 +197,7 @@ impl Hook {
 fn ground(found: &Surroundings) -> Result<Ground, DiscoverError> {
     let var = |name: &str| std::env::var_os(name);
     let mut ground = Ground::survey(&found.place, var("HOME").map(PathBuf::from))?;
-    ground.restrain(&found.place, var);
+    ground.restrain(&found.place, var, account::home().as_deref());
     ground.agent = Some(found.whoami.agent_id.to_string());
     Ok(ground)
 }

@@ -11,7 +11,6 @@
 //!
 //! The current folder of the agent's shell does not matter.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -42,20 +41,20 @@ use crate::worktree_identity::identity::Need;
 
 /// The longest wait for the store's lock: the agent is blocked meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The time after which the agent gets an answer, whatever jit still does. Agent programs wait longer for their hooks
-/// (`jit_agents::hooks::settings`), and go on without an answer.
-const DEADLINE: Duration = Duration::from_secs(10);
+/// The time after which the agent gets an answer, whatever jit still does. Reading the document took up to
+/// [`READING`](super::READING) before. Agent programs wait longer for their hooks (`jit_agents::hooks::settings`), and
+/// go on without an answer.
+const DEADLINE: Duration = Duration::from_secs(6);
 /// The stack of the thread that judges: as large as that of a program.
 const STACK: usize = 8 << 20;
 /// The number of ready issues that are listed at the start.
 const NAMED: usize = 3;
 
 /// Returns the text to print; empty if there is nothing to report. Never fails: an error becomes part of the answer.
-pub fn run(options: &Options, program: Program, event: Event, stdin: impl Read) -> String {
-    let input = input::slurp(stdin);
-    let options = options.clone();
+pub fn run(options: &Options, program: Program, event: Event, input: &[u8]) -> String {
+    let (options, input) = (options.clone(), input.to_vec());
     within_deadline(program, event, DEADLINE, move |tell| {
-        let call = input.and_then(|bytes| input::parse(program, event, &bytes));
+        let call = input::parse(program, event, &input);
         answered(&options, program, event, call, tell)
     })
 }

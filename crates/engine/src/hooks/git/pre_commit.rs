@@ -14,7 +14,8 @@
 //! A commit is judged by the settings that are committed on its target, never by those that it brings
 //! (`settings_that_judge`).
 //!
-//! An issue whose id differs from another one's only in case (`case_twins`) is refused, unless a merge brought it.
+//! An issue whose id differs from another one's only in case (`case_twins`) is refused, unless a merge brought it. Upper
+//! or lower case of other names below `.jit/` does not matter: `.JIT/Issues/…` is judged as `.jit/issues/…`.
 //!
 //! Cost: one call of git for the list. If files of jit changed, a few more for the settings, one for all contents and
 //! one read of the state; one for the names of issues if files are new. No process is started per file.
@@ -23,9 +24,9 @@
 //! change. From then on the edit counts as written by jit.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use jit_core::issue_files::format::{COMMENTS, DEPS, DESCRIPTION, ISSUE, LABELS, MAX_FILE};
 use jit_core::log::state;
@@ -110,8 +111,10 @@ pub fn check(options: &Options) -> Outcome<Vec<String>> {
 /// A file that needs a closer check.
 struct Doubt<'a> {
     staged: &'a Staged,
+    /// The path by which the file is judged.
+    path: PathBuf,
     id: IssueId,
-    name: &'a OsStr,
+    name: OsString,
 }
 
 /// An issue that was edited by hand, with the first such file.
@@ -125,15 +128,21 @@ struct Edited<'a> {
 impl<'a> Doubt<'a> {
     /// A description needs no lease. Of the new files only those matter that jit reads.
     fn of(staged: &'a Staged, id: IssueId) -> Option<Self> {
-        let name = staged.path.iter().nth(3).unwrap_or_default();
+        let path = staged.judged_path();
+        let name = path.iter().nth(3).unwrap_or_default().to_owned();
         let is_read = [ISSUE, LABELS, DEPS, COMMENTS].iter().any(|one| name == *one);
         let is_doubtful = name != DESCRIPTION && (is_read || staged.old.is_some());
-        is_doubtful.then_some(Self { staged, id, name })
+        is_doubtful.then_some(Self {
+            staged,
+            path,
+            id,
+            name,
+        })
     }
 
     /// The name of the issue's main file in HEAD.
     fn in_head(&self) -> Vec<u8> {
-        let folder: std::path::PathBuf = self.staged.path.iter().take(3).collect();
+        let folder: PathBuf = self.path.iter().take(3).collect();
         in_parent("HEAD", &folder.join(ISSUE))
     }
 }

@@ -36,17 +36,36 @@ pub enum Kind {
 
 impl Staged {
     pub fn is_ours(&self) -> bool {
-        self.path.starts_with(".jit")
+        let first = self.path.iter().next();
+        first.is_some_and(|first| first.eq_ignore_ascii_case(".jit"))
+    }
+
+    /// The path by which a file of jit is judged: in lower case, except for the id of an issue. Some file systems do not
+    /// tell `.jit/Issues` from `.jit/issues`.
+    pub fn judged_path(&self) -> PathBuf {
+        let mut of_issues = false;
+        let plain = |(n, part): (usize, &OsStr)| {
+            let lower = part.to_ascii_lowercase();
+            match n {
+                2 if of_issues => return part.to_owned(),
+                1 => of_issues = lower == "issues",
+                _ => {}
+            }
+            lower
+        };
+        self.path.iter().enumerate().map(plain).collect()
     }
 
     pub fn kind(&self) -> Kind {
-        if is_for_everybody(&self.path) {
-            return Kind::Global;
-        }
-        let mut parts = self.path.iter();
-        if parts.next() != Some(OsStr::new(".jit")) {
+        if !self.is_ours() {
             return Kind::Other;
         }
+        let path = self.judged_path();
+        if is_for_everybody(&path) {
+            return Kind::Global;
+        }
+        let mut parts = path.iter();
+        parts.next();
         let rest: Vec<&OsStr> = parts.collect();
         match rest.as_slice() {
             [issues, id, name @ ..] if *issues == "issues" && !name.is_empty() => {
@@ -156,8 +175,14 @@ mod tests {
             ".jit/gates/registry.json",
             ".jit/types.toml",
             ".jit/.gitattributes",
+            ".JIT/config.toml",
+            ".jit/Gates/REGISTRY.json",
         ] {
             assert_eq!(kind(path), Kind::Global, "{path}");
+        }
+        let id: IssueId = "K-001".parse().expect("an id");
+        for path in [".jit/Issues/K-001/issue.json", ".JIT/issues/K-001/Issue.JSON"] {
+            assert_eq!(kind(path), Kind::Issue(id.clone(), "issue.json".into()), "{path}");
         }
         for path in [
             "config.toml",

@@ -5,6 +5,7 @@ use jit_agents::hooks::shell::Word;
 
 use super::super::ground::Whose;
 use super::git::GitCall;
+use super::git_files::NEW_WORKTREE;
 use super::{Cwd, Judge, joined};
 
 const LEAVE: &str = "Leave that branch to whoever works on it.";
@@ -23,6 +24,10 @@ impl Judge<'_> {
                     joined(call.args)
                 ),
                 "Use git switch, on a branch of your own.",
+            ),
+            "fast-import" => self.against(
+                "jit cannot see which refs git fast-import changes.".to_owned(),
+                "Make commits in your worktree.",
             ),
             "filter-branch" | "filter-repo" => self.against(
                 format!("git {} rewrites branches that others work on.", call.name),
@@ -87,6 +92,15 @@ impl Judge<'_> {
         if let Some((name, why)) = name.and_then(|word| self.taken(word)) {
             self.against(format!("git {} would move {name}: {why}.", call.name), LEAVE);
         }
+        if call.name != "worktree" && call.has(&["--ignore-other-worktrees"]) {
+            self.against(
+                format!("git {} would take a branch from another worktree.", call.name),
+                LEAVE,
+            );
+        }
+        if call.name == "worktree" && call.first() == "add" {
+            self.new_worktree(call);
+        }
         let operands = call.operands();
         let sub = operands.first().map_or("", |word| word.text.as_str());
         if call.name != "worktree" || !matches!(sub, "remove" | "move" | "unlock" | "repair") {
@@ -102,6 +116,27 @@ impl Judge<'_> {
             let instead = "Leave it to whoever works there; jit worktree list shows who.";
             self.verdict
                 .add(self.rules.destructive_git, Objection::new(what, instead));
+        }
+    }
+
+    /// `git worktree add --force` checks out a branch that another worktree has, named or after the new folder.
+    fn new_worktree(&mut self, call: &GitCall<'_>) {
+        let begins = call.has(&["-b", "-B", "-d", "--detach", "--orphan"]);
+        if begins || !call.has(&["-f", "--force"]) {
+            return;
+        }
+        let free = call.free(NEW_WORKTREE);
+        let Some(name) = free.get(2).cloned().or_else(|| {
+            let folder = free.get(1)?;
+            Some(folder.part(folder.text.trim_end_matches('/').rsplit('/').next()?))
+        }) else {
+            return;
+        };
+        if let Some((name, why)) = self.taken(&name) {
+            self.against(
+                format!("git worktree add --force would check out {name} twice: {why}."),
+                LEAVE,
+            );
         }
     }
 

@@ -44,6 +44,18 @@ const GIT_READS: &[&str] = &[
     "fsck",
 ];
 
+/// Options of git itself that have a value.
+const VALUED: &[&str] = &[
+    "-C",
+    "--git-dir",
+    "--work-tree",
+    "-c",
+    "--config-env",
+    "--namespace",
+    "--attr-source",
+    "--super-prefix",
+];
+
 /// One git command with its arguments.
 pub(super) struct GitCall<'a> {
     pub name: &'a str,
@@ -58,11 +70,12 @@ impl GitCall<'_> {
                 && letter.len() == 2
                 && text.contains(&letter[1..])
         };
-        self.args.iter().any(|word| {
+        let options = self.args.iter().take_while(|word| word.text != "--");
+        options.into_iter().any(|word| {
             let name = word.text.split('=').next().unwrap_or_default();
             flags
                 .iter()
-                .any(|flag| *flag == name || bundled(&word.text, flag))
+                .any(|flag| options::is_option(name, flag) || bundled(&word.text, flag))
         })
     }
 
@@ -104,10 +117,7 @@ impl GitCall<'_> {
             "worktree" => first == "list",
             "remote" => matches!(first, "" | "-v" | "show" | "get-url"),
             "reflog" => matches!(first, "" | "show" | "exists"),
-            "config" => {
-                self.has(&["--get", "--get-all", "--list", "-l", "--get-regexp"])
-                    || matches!(first, "get" | "list")
-            }
+            "config" => self.reads_config(),
             "branch" | "tag" => self.args.iter().all(|word| {
                 matches!(
                     word.text.as_str(),
@@ -122,56 +132,76 @@ impl GitCall<'_> {
 impl Judge<'_> {
     pub(super) fn git(&mut self, args: &[Word], scope: &Scope, depth: usize) {
         let mut at = scope.cwd.clone();
+        let (mut git_dir, mut work_tree) = (scope.git_dir.clone(), scope.work_tree.clone());
+        if let Some(setting) = &scope.setting {
+            self.sets(&setting.text);
+        }
         let mut rest = args;
         // Options of git itself, before the name of the command.
         let call = loop {
             let Some((first, behind)) = rest.split_first() else {
                 return;
             };
-            let (option, value) = match first.text.split_once('=') {
-                Some((option, value)) if option.starts_with("--") => (option, Some(value)),
+            let (option, joined) = match first.text.split_once('=') {
+                Some((option, value)) if option.starts_with("--") => (option, Some(first.part(value))),
                 _ => (first.text.as_str(), None),
             };
+            let is_valued = VALUED.contains(&option);
+            if !is_valued && option.starts_with('-') {
+                rest = behind;
+                continue;
+            }
+            if !is_valued && !first.known {
+                return self.hidden(args);
+            }
+            if !is_valued {
+                break GitCall {
+                    name: option,
+                    args: behind,
+                };
+            }
+            let (value, behind) = match (joined, behind.split_first()) {
+                (Some(value), _) => (value, behind),
+                (None, Some((word, behind))) => (word.clone(), behind),
+                (None, None) => return,
+            };
+            rest = behind;
             match option {
-                "-C" | "--git-dir" | "--work-tree" => {
-                    let (value, known, next) = match (value, behind.split_first()) {
-                        (Some(value), _) => (value, first.known, behind),
-                        (None, Some((word, behind))) => (word.text.as_str(), word.known, behind),
-                        (None, None) => return,
-                    };
-                    at = known.then(|| self.below(&at, value)).flatten();
-                    rest = next;
-                }
-                "-c" | "--config-env" => {
-                    if let Some(setting) = behind.first() {
-                        self.setting(setting, args);
-                    }
-                    rest = behind.get(1..).unwrap_or_default();
-                }
-                "--namespace" | "--attr-source" | "--super-prefix" if value.is_none() => {
-                    rest = behind.get(1..).unwrap_or_default();
-                }
-                _ if option.starts_with('-') => rest = behind,
-                _ if !first.known => return self.hidden(args),
-                name => break GitCall { name, args: behind },
+                "-C" => at = self.named(&at, &value),
+                "--git-dir" => git_dir = Some(value),
+                "--work-tree" => work_tree = Some(value),
+                "-c" | "--config-env" => self.setting(&value),
+                _ => {}
             }
         };
         self.stash(&call);
         self.branches(&call, &at);
         self.config(&call);
-        if !call.reads_only()
-            && let Some(path) = &at
-            && let Some((mode, objection)) = foreign(self.ground, self.rules, path)
-        {
-            let what = format!("git {} would run there: {}", call.name, objection.what);
-            self.verdict.add(mode, Objection::new(what, objection.instead));
+        // Git reads these two relative to the folder of `-C`.
+        let tree = work_tree.map_or_else(|| at.clone(), |word| self.named(&at, &word));
+        let git_dir = git_dir.and_then(|word| self.named(&at, &word));
+        let mut places = vec![&at, &git_dir];
+        places.extend((tree != at).then_some(&tree));
+        for path in places.into_iter().flatten().filter(|_| !call.reads_only()) {
+            // Git commands are what this worktree's part of git's folder is for.
+            if self.ground.whose(path) != Whose::OwnGit
+                && let Some((mode, objection)) = foreign(self.ground, self.rules, path)
+            {
+                let what = format!("git {} would run there: {}", call.name, objection.what);
+                self.verdict.add(mode, Objection::new(what, objection.instead));
+            }
         }
         let inner = Scope {
             cwd: at.clone(),
             ..scope.clone()
         };
         self.runs(&call, &inner, depth);
-        self.files(&call, &at);
+        self.files(&call, &at, &tree);
+    }
+
+    /// Returns the folder that a word names.
+    fn named(&self, at: &Cwd, word: &Word) -> Cwd {
+        word.known.then(|| self.below(at, &word.text)).flatten()
     }
 
     /// Objects to a git command whose name is not literal.
@@ -184,16 +214,6 @@ impl Judge<'_> {
                 "Write the command out, without variables.",
             ),
         );
-    }
-
-    /// Judges the value of `git -c`.
-    fn setting(&mut self, setting: &Word, args: &[Word]) {
-        if setting.text.starts_with("alias.") || (!setting.known && setting.text.starts_with('$')) {
-            self.opaque(&format!("git {}", joined(args)));
-        }
-        if is_hooks_path(&setting.text) {
-            self.hooks_path();
-        }
     }
 
     /// Judges the commands that git is asked to run.
@@ -222,7 +242,7 @@ impl Judge<'_> {
 
     fn stash(&mut self, call: &GitCall<'_>) {
         let sub = call.args.first().map_or("push", |word| word.text.as_str());
-        if call.name != "stash" || matches!(sub, "list" | "show" | "create") {
+        if call.name != "stash" || matches!(sub, "list" | "show") {
             return;
         }
         self.verdict.add(
@@ -230,37 +250,6 @@ impl Judge<'_> {
             Objection::new(
                 format!("git stash {sub} works on a stash that all worktrees share: somebody else's entry may be on top."),
                 "Commit the work on your own branch instead (git commit -m wip); git reset --soft HEAD~1 brings it back.",
-            ),
-        );
-    }
-
-    fn config(&mut self, call: &GitCall<'_>) {
-        if call.name != "config" || call.reads_only() {
-            return;
-        }
-        let operands = call.operands();
-        let changes = call.has(&[
-            "--unset",
-            "--unset-all",
-            "--remove-section",
-            "--replace-all",
-            "--add",
-        ]) || matches!(call.first(), "set" | "unset");
-        let at = operands.iter().position(|word| is_hooks_path(&word.text));
-        let section = operands.iter().any(|word| word.text.eq_ignore_ascii_case("core"));
-        let valued = at.is_some_and(|at| operands.len() > at + 1);
-        let removed = section && call.has(&["--remove-section", "--rename-section"]);
-        if (at.is_some() && changes) || valued || removed {
-            self.hooks_path();
-        }
-    }
-
-    fn hooks_path(&mut self) {
-        self.verdict.add(
-            self.rules.destructive_git,
-            Objection::new(
-                "core.hooksPath decides which hooks git runs, for everybody in this repository.",
-                "Leave it as it is; jit hooks install sets it up.",
             ),
         );
     }
@@ -273,12 +262,6 @@ impl Judge<'_> {
 
     pub(super) fn at_home(&self, at: &Cwd) -> bool {
         at.as_ref()
-            .is_none_or(|path| self.ground.whose(path) == Whose::Own)
+            .is_none_or(|path| matches!(self.ground.whose(path), Whose::Own | Whose::OwnGit))
     }
-}
-
-/// Returns whether this is `core.hooksPath`, alone or with a value.
-fn is_hooks_path(setting: &str) -> bool {
-    let name = setting.split('=').next().unwrap_or_default();
-    name.eq_ignore_ascii_case("core.hookspath")
 }

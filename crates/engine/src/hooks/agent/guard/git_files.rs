@@ -32,26 +32,91 @@ impl Written {
     }
 }
 
+/// Returns the files and folders outside the worktree's own files that a command is told to write.
+fn named_in(call: &GitCall<'_>) -> Vec<Word> {
+    let mut out = match call.name {
+        "archive" | "index-pack" | "mailsplit" => call.values(&["-o", "--output"]),
+        "format-patch" | "bugreport" | "diagnose" => call.values(&["-o", "--output-directory", "--output"]),
+        "config" if !call.reads_config() => call.values(&["-f", "--file"]),
+        "init" | "clone" => call.values(&["--separate-git-dir"]),
+        _ => call.values(&["--output"]),
+    };
+    let made = match (call.name, call.first()) {
+        ("bundle", "create") => call.free(&["--version"]).into_iter().nth(1),
+        ("worktree", "add") => call.free(NEW_WORKTREE).into_iter().nth(1),
+        ("worktree", "move") => call.free(&[]).into_iter().nth(2),
+        ("init" | "init-db", _) => call.free(NEW_REPOSITORY).into_iter().next(),
+        ("clone", _) => call.free(NEW_REPOSITORY).into_iter().nth(1),
+        ("pack-objects", _) => call.free(&[]).into_iter().next(),
+        _ => None,
+    };
+    // `-` is the standard output.
+    out.extend(made.filter(|word| word.text != "-"));
+    out
+}
+
+fn named_at_top(call: &GitCall<'_>) -> Vec<Word> {
+    match call.name {
+        "checkout-index" => call.values(&["--prefix"]),
+        "read-tree" => call.values(&["--index-output"]),
+        "fast-export" => call.values(&["--export-marks"]),
+        _ => Vec::new(),
+    }
+}
+
+/// Options of `git worktree add` with a value.
+pub(super) const NEW_WORKTREE: &[&str] = &["-b", "-B", "--reason"];
+/// Options of `git init` and `git clone` with a value.
+const NEW_REPOSITORY: &[&str] = &[
+    "-b",
+    "-c",
+    "-j",
+    "-o",
+    "-u",
+    "--branch",
+    "--bundle-uri",
+    "--config",
+    "--depth",
+    "--filter",
+    "--initial-branch",
+    "--jobs",
+    "--object-format",
+    "--origin",
+    "--ref-format",
+    "--reference",
+    "--reference-if-able",
+    "--revision",
+    "--separate-git-dir",
+    "--server-option",
+    "--shallow-exclude",
+    "--shallow-since",
+    "--template",
+    "--upload-pack",
+];
+
 impl Judge<'_> {
-    /// Records the files that git writes in the worktree.
-    pub(super) fn files(&mut self, call: &GitCall<'_>, at: &Cwd) {
-        let outputs = match call.name {
-            "archive" => call.values(&["-o", "--output"]),
-            "format-patch" => call.values(&["-o", "--output-directory"]),
-            _ => call.values(&["--output"]),
-        };
-        for word in &outputs {
-            self.operand(word, at);
+    /// Records the files that git writes. `at` is the folder in which it runs, `tree` the worktree that it changes.
+    pub(super) fn files(&mut self, call: &GitCall<'_>, at: &Cwd, tree: &Cwd) {
+        for word in named_in(call) {
+            self.operand(&word, at);
         }
-        match self.written(call, at) {
+        // Git reads these relative to the top of the worktree.
+        let top = match self.at_home(at) {
+            true => Some(self.ground.own.clone()),
+            false => at.clone(),
+        };
+        for word in named_at_top(call) {
+            self.operand(&word, &top);
+        }
+        match self.written(call, tree) {
             Written::Nothing => {}
             Written::Paths(words) => {
                 for word in words {
-                    self.pathspec(&word, at);
+                    self.pathspec(&word, tree);
                 }
             }
             // No agent here holds a lock in another repository.
-            Written::Tree if self.at_home(at) => {
+            Written::Tree if self.at_home(tree) => {
                 self.whole_tree(&format!("git {} {}", call.name, joined(call.args)));
             }
             Written::Tree => {}

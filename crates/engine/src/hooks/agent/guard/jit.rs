@@ -3,7 +3,7 @@
 use jit_agents::hooks::decision::Objection;
 use jit_agents::hooks::shell::Word;
 
-use super::{Judge, Scope, options};
+use super::{Cwd, Judge, Scope, options};
 
 /// Options whose value is a file or folder that jit writes, whatever the command.
 const OUTPUTS: &[&str] = &["--output", "-o", "--export"];
@@ -11,15 +11,28 @@ const OUTPUTS: &[&str] = &["--output", "-o", "--export"];
 impl Judge<'_> {
     pub(super) fn jit(&mut self, args: &[Word], scope: &Scope) {
         self.acts_as(args, scope);
+        let cwd = &self.started_in(args, &scope.cwd);
         for file in options::values(args, OUTPUTS) {
-            self.operand(&file, &scope.cwd);
+            self.operand(&file, cwd);
         }
         // `jit migrate FILE` replaces that file.
-        let free = options::free(args, &[]);
+        let free = options::free(args, &["-C"]);
         let migrated = free.iter().skip_while(|word| word.text != "migrate").skip(1);
         for file in migrated {
-            self.operand(file, &scope.cwd);
+            self.operand(file, cwd);
         }
+    }
+
+    /// Returns the folder in which `jit -C` runs. Each one is relative to the one before.
+    fn started_in(&self, args: &[Word], cwd: &Cwd) -> Cwd {
+        let is_output = |word: &&Word| word.text.len() > 2 && word.text.starts_with("-o");
+        let args: Vec<Word> = args.iter().filter(|word| !is_output(word)).cloned().collect();
+        options::values(&args, &["-C"])
+            .iter()
+            .fold(cwd.clone(), |cwd, word| match word.known {
+                true => self.below(&cwd, &word.text),
+                false => None,
+            })
     }
 
     /// Objects if an agent calls jit under another agent's id.

@@ -22,11 +22,14 @@ pub(super) fn values(args: &[Word], flags: &[&str]) -> Vec<Word> {
         }
         for flag in flags {
             let next = || args.get(at + 1).cloned();
-            if text == *flag {
-                out.extend(next());
+            let (name, value) = match text.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (text, None),
+            };
+            if is_option(name, flag) {
+                out.extend(value.map(|value| word.part(value)).or_else(next));
             } else if flag.starts_with("--") {
-                let value = text.strip_prefix(flag).and_then(|rest| rest.strip_prefix('='));
-                out.extend(value.map(|value| word.part(value)));
+                continue;
             } else if text.starts_with('-')
                 && !text.starts_with("--")
                 && let Some(letter) = flag.get(1..)
@@ -43,6 +46,26 @@ pub(super) fn values(args: &[Word], flags: &[&str]) -> Vec<Word> {
     out
 }
 
+/// Returns whether a word is this option. Git accepts the beginning of a long one.
+pub(super) fn is_option(word: &str, flag: &str) -> bool {
+    word == flag || (word.len() > 2 && word.starts_with("--") && flag.starts_with(word))
+}
+
+/// Returns the names of the options, without their values.
+pub(super) fn flags<'a>(args: &'a [Word], valued: &[&str]) -> Vec<&'a str> {
+    let mut out = Vec::new();
+    let mut args = args.iter().map(|word| word.text.as_str());
+    while let Some(text) = args.next().filter(|text| *text != "--") {
+        if text.starts_with('-') {
+            out.push(text.split('=').next().unwrap_or(text));
+        }
+        if valued.iter().any(|flag| is_option(text, flag)) || ends_valued(text, valued) {
+            args.next();
+        }
+    }
+    out
+}
+
 /// Returns the words that are neither options nor values of these options.
 pub(super) fn free(args: &[Word], valued: &[&str]) -> Vec<Word> {
     let mut out = Vec::new();
@@ -51,7 +74,7 @@ pub(super) fn free(args: &[Word], valued: &[&str]) -> Vec<Word> {
         let text = word.text.as_str();
         if text == "--" {
             out.extend(args.by_ref().cloned());
-        } else if valued.contains(&text) || ends_valued(text, valued) {
+        } else if valued.iter().any(|flag| is_option(text, flag)) || ends_valued(text, valued) {
             args.next();
         } else if !text.starts_with('-') || text == "-" {
             out.push(word.clone());

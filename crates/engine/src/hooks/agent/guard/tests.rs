@@ -65,6 +65,8 @@ fn f9_the_shared_stash_is_refused_wherever_it_stands() {
         "cat <<E | sh\ngit stash\nE\necho git stash | sh -s $X stash",
         "cat <<E\n$(git stash)\nE",
         "git -c alias.s=stash s",
+        "git stash create",
+        "git stash store x",
     ] {
         let (verdict, _) = judged(&ground, &STRICT, text);
         assert!(verdict.is_denied(), "{text}: {verdict:?}");
@@ -135,6 +137,38 @@ fn f9_writes_into_other_checkouts_are_refused_with_the_place_to_write_instead() 
         "echo x > @/main/$NAME",
         "echo x > @/main/.git/config",
         "bash -c \"sh -c 'echo x > @/main/a'\"",
+        "git --git-dir=.git --work-tree=@/other reset --hard",
+        "git --git-dir=.git --work-tree=../../../other checkout .",
+        "GIT_DIR=.git GIT_WORK_TREE=../../../other git checkout .",
+        "export GIT_WORK_TREE=@/other; git checkout .",
+        "jit -C @/other issue export --output q1",
+        "jit -C ../.. man --output .",
+        "jit -C .. -C.. graph -o g.svg",
+        "jit issue export --output q1 -C @/other",
+        "cd / && jit -C @/other migrate a",
+        // The literal paths of git.
+        "git bundle create @/other/b HEAD",
+        "git bundle create -q ../../b HEAD",
+        "git checkout-index -a --prefix=@/other/",
+        "cd sub && git checkout-index -a --prefix=../../",
+        "cd sub && git read-tree --index-output=../../index HEAD",
+        "git read-tree --index-output @/other/i HEAD",
+        "git fast-export --export-marks=@/other/m HEAD",
+        "git archive -o @/other/a.tar HEAD",
+        "git archive --output=@/other/a.tar HEAD",
+        "git format-patch -o @/other main",
+        "git format-patch --output-dir @/other main",
+        "git log -p --output=@/other/a",
+        "git worktree add @/main/x",
+        "git worktree add -b new ../x HEAD",
+        "git worktree add --reas why @/main/x",
+        "git init @/other/new",
+        "git init --separate-git-dir=@/other/new .",
+        "git clone -q https://example.org/x @/other/x",
+        "git config -f @/other/x user.name x",
+        // Git's folder is not for tools.
+        "echo x > @/main/.git/worktrees/own/HEAD",
+        "echo x > @/main/.GIT/packed-refs",
     ] {
         let (verdict, _) = judged(&ground, &STRICT, text);
         assert!(verdict.is_denied(), "{text}");
@@ -177,6 +211,13 @@ fn f9_branches_that_others_work_on_are_left_alone() {
         "git reflog expire --expire=now --all",
         "git gc --prune=now",
         "git fetch . +own:main",
+        "git push --forc origin main",
+        "git checkout --ignore-other-worktrees other",
+        "git switch --ignore-other main",
+        "git worktree add -f /tmp/x other",
+        "git worktree add --force /tmp/other",
+        "git worktree add --forc /tmp/x held",
+        "git fast-import",
         "eval \"git branch -D $X\"",
     ] {
         let (verdict, _) = judged(&ground, &STRICT, text);
@@ -287,6 +328,17 @@ fn f9_each_command_writes_what_it_is_known_to_write() {
         ("git clean -fd", "*"),
         ("git clean -fd src", "src"),
         ("git clean -nd", ""),
+        ("git clean -fd -- -n", "-n"),
+        ("git bundle create b HEAD", "b"),
+        ("git bundle create - HEAD", ""),
+        ("cd src && git fast-export --export-marks=m HEAD", "m"),
+        ("cd src && git log --output=l", "src/l"),
+        ("git worktree add new main", "new"),
+        ("git init sub", "sub"),
+        ("git clone -b main x y", "y"),
+        ("git config -f x user.name y", "x"),
+        ("git config -f x --get user.name", ""),
+        ("git --git-dir=.git commit -m x", ""),
         ("git -C /tmp reset --hard", ""),
         ("git rm src/f1.rs", "src/f1.rs"),
         ("git add -A && git commit -m x", ""),
@@ -305,6 +357,8 @@ fn f9_each_command_writes_what_it_is_known_to_write() {
         ("jit man --output .", "*"),
         ("jit uninstall --export all.jsonl", "all.jsonl"),
         ("jit migrate --dry-run src/f1.rs", "src/f1.rs"),
+        ("jit -C src graph -o g.svg", "src/g.svg"),
+        ("jit -C $X graph -o g.svg", "*"),
         ("jit graph", ""),
         // Redirections.
         ("ls | cat > src/f1.rs", "src/f1.rs"),
@@ -355,11 +409,6 @@ fn f9_wrappers_hide_nothing_that_is_refused() {
         "git submodule foreach git stash",
         "git submodule foreach --recursive 'git stash'",
         "git rebase -x 'git stash' main",
-        "git config core.hooksPath /dev/null",
-        "git config --global core.hookspath x",
-        "git config --unset core.hooksPath",
-        "git config set core.hooksPath x",
-        "git -c core.hooksPath=/dev/null commit -m x",
         "git symbolic-ref HEAD refs/heads/other",
         "git diff --output=@/main/a",
         "git branch -D {main,x}",
@@ -370,14 +419,77 @@ fn f9_wrappers_hide_nothing_that_is_refused() {
         assert!(verdict.is_denied(), "{text}");
     }
     for text in [
-        "git config core.hooksPath",
-        "git config --get core.hooksPath",
-        "git config user.name x",
         "git symbolic-ref HEAD",
         "git symbolic-ref --short HEAD",
         "find @/main -exec cat {} +",
         "rm -r git && mkdir jit && cd git",
         "trap - EXIT",
+    ] {
+        let (verdict, _) = judged(&ground, &STRICT, text);
+        assert_eq!(verdict.text(), None, "{text}");
+    }
+}
+
+#[test]
+fn l5_settings_of_git_are_read_and_only_harmless_ones_are_set() {
+    let (_folder, ground) = land();
+    for text in [
+        "git config core.hooksPath /dev/null",
+        "git config --global core.hookspath x",
+        "git config --unset core.hooksPath",
+        "git config set core.hooksPath x",
+        "git config unset core.hooksPath",
+        "git config core.fsmonitor evil",
+        "git config include.path x",
+        "git config diff.external evil",
+        "git config alias.x '!sh'",
+        "git config -f x.cfg x.y z",
+        "git config -fl x.y z",
+        "git config --fil user.name core.fsmonitor evil",
+        "git config --comment --list core.fsmonitor evil",
+        "git config -- core.fsmonitor --list",
+        "git config --add filter.x.clean evil",
+        "git config --rename-section user core",
+        "git config rename-section color.x core",
+        "git config --edit",
+        "git config edit",
+        "git config $KEY",
+        "git config $KEY x",
+        "git --git-dir=.git config core.pager evil",
+        "git --config-env=core.fsmonitor=X commit -m x",
+        "git --config-env core.fsmonitor=X commit -m x",
+        "git -c core.fsmonitor=evil status",
+        "git -c core.sshCommand=evil fetch",
+        "git -c core.hooksPath=/dev/null commit -m x",
+        "git -c $X commit -m x",
+        "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=core.fsmonitor GIT_CONFIG_VALUE_0=x git commit -m x",
+        "env GIT_CONFIG_KEY_0=$K git status",
+        "export GIT_CONFIG_GLOBAL=x; git status",
+        "GIT_CONFIG_PARAMETERS=\"'core.pager=x'\" sh -c 'git log'",
+        "eval \"git config $X y\"",
+    ] {
+        let (verdict, _) = judged(&ground, &STRICT, text);
+        assert!(verdict.is_denied(), "{text}: {verdict:?}");
+    }
+    for text in [
+        "git config core.hooksPath",
+        "git config --get core.hooksPath",
+        "git config --global --get-all $KEY",
+        "git config get core.hooksPath",
+        "git config --list --show-origin",
+        "git config -l",
+        "git config list",
+        "git config --bool core.bare",
+        "git config user.name x",
+        "git config --global user.email \"$MAIL\"",
+        "git config set user.name x",
+        "git config --unset user.name",
+        "git config advice.detachedHead false",
+        "git -c user.name=x -c user.email=y commit -m x",
+        "git -c color.ui=always -c Core.QuotePath=off diff",
+        "git --config-env=user.name=NAME commit -m x",
+        "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=user.name GIT_CONFIG_VALUE_0=x git commit -m x",
+        "GIT_AUTHOR_NAME=x GIT_EDITOR=true git rebase --continue",
     ] {
         let (verdict, _) = judged(&ground, &STRICT, text);
         assert_eq!(verdict.text(), None, "{text}");

@@ -66,7 +66,8 @@ fn l5_files_that_restrain_agents_are_refused_whatever_the_rules_of_worktrees() {
     let (folder, mut ground) = land();
     let root = std::fs::canonicalize(folder.path()).expect("a folder");
     let place = jit_git::Place::discover(&ground.own, &jit_git::GitEnv::default()).expect("a place");
-    ground.restrain(&place, |name| (name == "HOME").then(|| root.join("home").into()));
+    let var = |name: &str| (name == "HOME").then(|| root.join("home").into());
+    ground.restrain(&place, var, None);
     let rules = Rules {
         most: RuleMode::Deny,
         outside_worktree: RuleMode::Off,
@@ -81,6 +82,9 @@ fn l5_files_that_restrain_agents_are_refused_whatever_the_rules_of_worktrees() {
         "jit graph --output @/main/.git/hooks/pre-commit",
         "jit man --output ~/.config/jit",
         "git checkout HEAD -- .codex/hooks.json",
+        "git config -f @/main/.git/config user.name x",
+        "git config -f .git/config user.name x",
+        "echo x > .Claude/SETTINGS.json",
     ] {
         let (verdict, _) = judged(&ground, &rules, text);
         let said = verdict.text().unwrap_or_default();
