@@ -236,7 +236,7 @@ impl Ground {
 
     fn mark(&mut self, folder: &Path, mark: Mark) {
         if let Some(inode) = inode(folder) {
-            let path = physical(folder, MOST_LINKS);
+            let path = self.links.borrow_mut().physical(folder);
             self.marks.push(Marked { path, inode, mark });
         }
     }

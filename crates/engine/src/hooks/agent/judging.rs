@@ -13,7 +13,7 @@ use jit_agents::hooks::input::{Act, BadInput, ToolCall};
 use jit_core::log::state;
 use jit_core::model::policy::Enforce;
 use jit_core::model::refusal::{Code, Details, Refusal};
-use jit_git::{DiscoverError, GitEnv, Place};
+use jit_git::{DiscoverError, Place};
 use jit_os::account;
 use jit_store::Outcome;
 
