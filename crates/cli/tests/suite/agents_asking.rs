@@ -283,6 +283,37 @@ fn committed() -> World {
 }
 
 #[test]
+fn l3_an_agent_lands_no_commits_of_a_unit_that_it_may_not_land() {
+    let world = committed();
+    let half = unit(&world, "human:ann", "half-done");
+    let begin = ["worktree", "create", "thief", "--base", "jit/half-done"];
+    let _ = world.jit_as("agent:a", begin).ok();
+    let taker = unit(&world, "agent:a", "taker");
+    world.git(Path::new(&taker), ["merge", "-q", "--no-edit", "jit/half-done"]);
+    for line in [
+        "finish thief",
+        "finish taker",
+        "finish taker --pr",
+        "worktree merge taker",
+    ] {
+        let ran = world.jit_as("agent:a", line.split(' ')).exits(5);
+        assert!(
+            ran.stderr.contains("has commits of half-done"),
+            "{line}: {}",
+            ran.stderr
+        );
+        assert!(!world.repo().join("half-done").exists(), "{line}");
+    }
+    // A unit that takes in the work of an agent does not stop that work.
+    let _ = unit(&world, "agent:a", "own");
+    world.git(Path::new(&half), ["merge", "-q", "--no-edit", "jit/own"]);
+    let _ = world.jit_as("agent:a", ["finish", "own"]).ok();
+    let _ = world.jit_as("human:ann", ["finish", "half-done"]).ok();
+    let _ = world.jit_as("agent:a", ["finish", "taker"]).ok();
+    assert!(world.repo().join("taker").exists());
+}
+
+#[test]
 fn l3_an_agent_decides_only_about_its_own_units() {
     let world = committed();
     let _ = unit(&world, "human:ann", "others");
@@ -331,6 +362,43 @@ fn g4_an_agent_starts_no_agent_without_limits() {
     let plan = plan.display().to_string();
     let ran = world.jit_as("agent:a", ["run", &plan]).exits(5);
     assert!(ran.stderr.contains("without limits"), "{}", ran.stderr);
+}
+
+const LOOSE: &str = "[agents]\nmay_pass_gates = true\n[worktree]\nenforce_leases = \"off\"\n";
+
+#[test]
+fn e6_an_agent_lands_no_change_of_settings() {
+    let world = committed();
+    let own = unit(&world, "agent:a", "own");
+    fs::write(Path::new(&own).join(".jit/config.toml"), LOOSE).expect("settings");
+    world.git(Path::new(&own), ["add", "-A"]);
+    world.git(Path::new(&own), ["commit", "-qm", "cfg"]);
+    let ran = world.jit_as("agent:a", ["finish", "own"]).exits(5);
+    for part in [".jit/config.toml", "jit finish own"] {
+        assert!(ran.stderr.contains(part), "{}", ran.stderr);
+    }
+    assert!(!world.repo().join("own").exists());
+    let _ = world.jit_as("human:ann", ["finish", "own"]).ok();
+    assert!(world.repo().join("own").exists());
+}
+
+#[test]
+fn e6_an_agent_commits_no_change_of_settings() {
+    let world = committed();
+    let _ = world.jit(["hooks", "install"]).ok();
+    fs::write(world.repo().join(".jit/config.toml"), LOOSE).expect("settings");
+    let commit = |who: &str| {
+        let mut git = world.command("git", &world.repo());
+        git.env("JIT_AGENT_ID", who).args(["commit", "-qam", "cfg"]);
+        world.run(git)
+    };
+    let ran = commit("agent:a");
+    assert!(
+        ran.code != 0 && ran.stderr.contains("a person commits that"),
+        "{}",
+        ran.stderr
+    );
+    let _ = commit("human:ann").ok();
 }
 
 #[test]

@@ -14,6 +14,8 @@
 //! counts as the user's. A tree that is strict about leases is trusted, even if strict-explicit is committed.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use jit_core::model::policy::{Enforce, Policy};
@@ -30,6 +32,20 @@ use crate::refusals::refuse;
 
 const CONFIG: &str = ".jit/config.toml";
 const REGISTRY: &str = ".jit/gates/registry.json";
+
+/// Whether a path is a file of `.jit/` that holds for everybody (C2): configuration, gates, types. Agents neither commit
+/// nor land a change of one, because it would decide about them.
+pub(crate) fn is_for_everybody(path: &Path) -> bool {
+    let begins = |name: &OsStr, with: &str| name.as_bytes().starts_with(with.as_bytes());
+    let parts: Vec<&OsStr> = path.iter().collect();
+    match parts.as_slice() {
+        [jit, name] if *jit == ".jit" => {
+            *name == ".gitattributes" || begins(name, "config.") || begins(name, "type")
+        }
+        [jit, gates, name] if *jit == ".jit" && *gates == "gates" => begins(name, "registry"),
+        _ => false,
+    }
+}
 
 /// Returns the settings with the gates that issue types require in this worktree. For an agent's action (`by_agent`)
 /// it adds the gates of the commits that bind.

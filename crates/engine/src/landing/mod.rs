@@ -34,6 +34,7 @@ mod large_files;
 pub mod messages;
 pub mod notes;
 pub mod obstacles;
+mod others_work;
 pub mod preconditions;
 pub(crate) mod prediction;
 pub mod pull_request;

@@ -30,6 +30,7 @@ use crate::api::trust::Kind;
 use crate::config::{Config, Sources};
 use crate::gates::Registry;
 use crate::landing::land::{landed_as, was_made_on};
+use crate::landing::others_work::require_own_commits;
 use crate::landing::remote;
 use crate::landing::service::{
     Eligibility, LandingUnit, Rules, Run, refused_report, report_of, waits_for_landing,
@@ -310,6 +311,9 @@ impl Run<'_> {
                 issue_done: done,
                 ..work.report(Verdict::AlreadyLanded)
             })));
+        }
+        if self.mode != MergeMode::DryRun {
+            require_own_commits(self, &work, &target)?;
         }
         if let Err(refusal) = require_committed(self.cx, &work.unit, &work.tip) {
             // An interrupted landing left the unit in MERGING: it must not stay there.

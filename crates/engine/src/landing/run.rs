@@ -31,6 +31,7 @@ use crate::api::trust::Kind;
 use crate::crash_point::step;
 use crate::landing::candidate::{Added, Candidate, Means, nothing};
 use crate::landing::land::{LANDED, Move, require_movable};
+use crate::landing::others_work::require_no_change_for_everybody;
 use crate::landing::service::{LandingUnit, ROUNDS, Rules, Run, refused_report, settled};
 use crate::landing::tested::Verdict as Tried;
 use crate::landing::{Repo, case_twins, remote};
@@ -271,6 +272,12 @@ impl Run<'_> {
                 |root: &Path, path: &Path| crate::issues::sync::projection::is_projection(cx, root, path);
             let can_move = self
                 .require_rules(candidate.commit())
+                .and_then(|()| match group.as_slice() {
+                    [work] => {
+                        require_no_change_for_everybody(self, work, (&candidate.old, candidate.commit()))
+                    }
+                    _ => Ok(()),
+                })
                 .and_then(|()| require_movable(&self.repo, &self.target, candidate.commit(), &is_ours));
             match can_move {
                 Ok(()) => {}

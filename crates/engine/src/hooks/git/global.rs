@@ -1,4 +1,4 @@
-//! Global files change only on an allowed branch that contains the main branch's tip, so that every worktree gets
+//! Agents commit no change of global files, because these decide about them (E6). Global files change only on an allowed branch that contains the main branch's tip, so that every worktree gets
 //! them (C2). Adding `.jit/` for the first time is allowed on any branch.
 
 use jit_core::model::refusal::{Code, Refusal};
@@ -8,6 +8,7 @@ use super::divergence::main_branch;
 use super::staged::{self, Staged};
 use crate::config::Config;
 use crate::context::Context;
+use crate::context::calling_agent::asking_agent;
 use crate::refusals::refuse;
 
 /// Refuses changes of global files on other branches, by the rules of the target. `changed` are the changes that no
@@ -24,6 +25,11 @@ pub fn refuse_misplaced(cx: &Context, rules: &Config, changed: &[&Staged]) -> Ou
         }
     }
     let what = first.path.display();
+    if let Some(agent) = asking_agent(cx) {
+        let message = format!("{what} holds for everybody, and {agent} is an agent: a person commits that");
+        let restore = format!("git restore --staged {}", shell(first));
+        return Err(Box::new(Refusal::new(Code::NotAllowed, message).help(restore)));
+    }
     let main = main_branch(&cx.place, rules)?;
     let allowed: Vec<String> = match (rules.allowed_branches(), &main) {
         ([], Some(main)) => vec![main.name.clone()],

@@ -1,7 +1,7 @@
 //! Lists the changes of the next commit. One call of git, however many there are (two before the first commit).
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use jit_core::model::ids::IssueId;
@@ -9,6 +9,7 @@ use jit_core::model::refusal::Code;
 use jit_git::{Git, GitError, Place};
 use jit_store::Outcome;
 
+use crate::gates::committed_policy::is_for_everybody;
 use crate::refusals::refuse;
 
 /// A path that differs between the index and HEAD.
@@ -39,12 +40,14 @@ impl Staged {
     }
 
     pub fn kind(&self) -> Kind {
+        if is_for_everybody(&self.path) {
+            return Kind::Global;
+        }
         let mut parts = self.path.iter();
         if parts.next() != Some(OsStr::new(".jit")) {
             return Kind::Other;
         }
         let rest: Vec<&OsStr> = parts.collect();
-        let begins = |name: &OsStr, with: &str| name.as_bytes().starts_with(with.as_bytes());
         match rest.as_slice() {
             [issues, id, name @ ..] if *issues == "issues" && !name.is_empty() => {
                 match id.to_str().and_then(|id| id.parse().ok()) {
@@ -52,10 +55,6 @@ impl Staged {
                     None => Kind::Other,
                 }
             }
-            [name] if *name == ".gitattributes" || begins(name, "config.") || begins(name, "type") => {
-                Kind::Global
-            }
-            [gates, name] if *gates == "gates" && begins(name, "registry") => Kind::Global,
             _ => Kind::Other,
         }
     }
@@ -121,6 +120,8 @@ fn parse(listed: &[u8]) -> Vec<Staged> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
     use super::*;
 
     #[test]
