@@ -351,7 +351,7 @@ fn g4_an_agent_starts_no_agent_without_limits() {
     let world = committed();
     let _ = world.jit_as("agent:a", ["worktree", "create", "own"]).ok();
     for mode in ["yolo", "bypassPermissions", "danger-full-access"] {
-        let line = format!("worktree dispatch own --agent gemini --command true --permission-mode {mode}");
+        let line = format!("worktree dispatch own --agent gemini --permission-mode {mode} --command true");
         let ran = world.jit_as("agent:a", line.split(' ')).exits(5);
         assert!(ran.stderr.contains("without limits"), "{}", ran.stderr);
     }

@@ -43,10 +43,8 @@ pub(crate) fn require_own_commits(run: &Run<'_>, work: &LandingUnit, target: &st
         let listed = String::from_utf8_lossy(&listed);
         Ok(listed.lines().map(str::to_owned).collect())
     };
-    let (tip, not): (_, String) = (
-        &work.tip,
-        others.iter().map(|(_, tip)| format!("^{tip}\n")).collect(),
-    );
+    let tip = &work.tip;
+    let not: String = others.iter().map(|(_, tip)| format!("^{tip}\n")).collect();
     let own = commits(&[], format!("{tip}\n^{target}\n"))?;
     if commits(&[], format!("{tip}\n^{target}\n{not}"))?.len() == own.len() {
         // Whatever the number of units, most share nothing.
