@@ -41,7 +41,7 @@ impl StreamRedactor {
             // A secret at the end may continue.
             if range.end >= len {
                 from = from.min(range.start);
-            } else if range.contains(&from) {
+            } else if range.start < from && from < range.end {
                 from = range.end;
             }
         }

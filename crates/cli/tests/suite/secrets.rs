@@ -45,6 +45,10 @@ looking at the key
 b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ
 QyNTUxOQAAACBTZWNyZXRTZWNyZXRTZWNyZXQ=
 -----END OPENSSH PRIVATE KEY-----
+     1	-----BEGIN RSA PRIVATE KEY-----
+     2	MIIBOgIBAAJBAKj34GkyNumbered
+> MIIBOgIBAAJBAKj34GkyQuoted
+     3	-----END RSA PRIVATE KEY-----
 that was it
 X
 echo '{"kind":"text","text":"-----BEGIN RSA PRIVATE KEY-----"}'
@@ -67,7 +71,12 @@ echo '{"kind":"text","text":"-----END RSA PRIVATE KEY-----"}'"#,
         logs.contains("looking at the key") && logs.contains("that was it"),
         "{logs}"
     );
-    for secret in ["b3BlbnNzaC1rZXk", "QyNTUxOQAAACBTZWNy", "MIIEpAIBAAKCAQEA7"] {
+    for secret in [
+        "b3BlbnNzaC1rZXk",
+        "QyNTUxOQAAACBTZWNy",
+        "MIIBOgIBAAJBAKj34Gky",
+        "MIIEpAIBAAKCAQEA7",
+    ] {
         assert_eq!(having(&yard, secret), Vec::<PathBuf>::new(), "{secret}");
         for shown in [&logs, &ran.stdout, &ran.stderr] {
             assert!(!shown.contains(secret), "{shown}");

@@ -205,13 +205,8 @@ impl Ground {
         account: Option<&Path>,
     ) {
         let of_account = |name: &str| account.filter(|_| name == "HOME").map(OsString::from);
-        let both: [&dyn Fn(&str) -> Option<OsString>; 2] = [&var, &of_account];
-        let mut all = Vec::new();
-        for var in both {
-            all.extend(settings::restraining(&self.own, var));
-            all.extend(user_folder(var));
-            all.extend(data_folder(var));
-        }
+        let mut all = self.restraining(var);
+        all.extend(self.restraining(of_account));
         if let Some(common) = &place.common_dir {
             all.extend(["config", "hooks"].map(|name| common.join(name)));
         }
@@ -226,6 +221,14 @@ impl Ground {
         let root = Path::new("/");
         self.restraints = all.iter().filter_map(|path| self.physical(path, root)).collect();
         self.restraining = self.restraints.iter().filter_map(|path| inode(path)).collect();
+    }
+
+    /// Returns the files of the project and of the user that restrain agents.
+    fn restraining(&self, var: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+        let mut all = settings::restraining(&self.own, &var);
+        all.extend(user_folder(&var));
+        all.extend(data_folder(&var));
+        all
     }
 
     /// Returns whether the path is a file that restrains agents, under this or another name.
@@ -377,7 +380,8 @@ pub(super) mod tests {
             ("@/main/.git/worktrees/own/index", "OwnGit"),
             ("@/main/.git/worktrees/own/HEAD", "OwnGit"),
             ("@/main/.GIT/packed-refs", "Git"),
-            ("@/main/.git/Worktrees/own/HEAD", "Git"),
+            ("@/main/.git/Worktrees/own/HEAD", "OwnGit"),
+            ("@/main/.git/Worktrees/other/HEAD", "Git"),
             ("@/OTHER/a", "other"),
             ("@/main/.git/worktrees/other/index", "Git"),
             ("/tmp/x", "Elsewhere"),
