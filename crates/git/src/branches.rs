@@ -32,7 +32,7 @@ pub enum Because {
 
 /// The default branch that `jit init` recorded.
 fn noted_default(common: &Path) -> Option<String> {
-    let text = std::fs::read(common.join("config")).ok()?;
+    let text = crate::files::read(&common.join("config")).ok()?;
     let mut settings = RepoConfig::default();
     settings.read(&text).ok()?;
     settings.default_branch?.into_string().ok()

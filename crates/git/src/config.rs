@@ -183,8 +183,17 @@ pub(crate) struct Setting {
 pub(crate) fn settings(text: &[u8]) -> impl Iterator<Item = Result<Setting, BadConfig>> {
     let mut reader = ConfigReader::of(text);
     let mut here = (Vec::new(), None);
+    // For git a name ends there, so it sees another setting.
+    let nul = text.iter().position(|byte| *byte == 0);
+    let mut nul = nul.map(|at| BadConfig {
+        line: 1 + text.iter().take(at).filter(|byte| **byte == b'\n').count(),
+        why: "there is a NUL byte".to_owned(),
+    });
     std::iter::from_fn(move || {
-        let next = reader.next_setting(&mut here).transpose();
+        let next = match nul.take() {
+            Some(bad) => Some(Err(bad)),
+            None => reader.next_setting(&mut here).transpose(),
+        };
         if matches!(next, Some(Err(_))) {
             reader.rest = &[];
         }
@@ -239,7 +248,7 @@ impl<'a> ConfigReader<'a> {
     }
 
     fn skip_blank(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | 0x0b | 0x0c)) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r')) {
             self.bump();
         }
     }
@@ -359,7 +368,7 @@ impl<'a> ConfigReader<'a> {
                 }
                 _ => {
                     value.push(byte);
-                    if quoted || !matches!(byte, b' ' | b'\t' | b'\r' | 0x0b | 0x0c) {
+                    if quoted || !matches!(byte, b' ' | b'\t' | b'\r') {
                         kept = value.len();
                     }
                 }
@@ -421,12 +430,14 @@ mod tests {
         assert_eq!(config.worktree, Some(OsString::from("../a ; b")));
         assert!(config.worktree_config);
 
-        let paths: [(&[u8], &[u8]); 6] = [
+        let paths: [(&[u8], &[u8]); 7] = [
             (b"[core]\nworktree = a  b  \n", b"a  b"),
             (b"[core]\nworktree = \"a \" \n", b"a "),
             (b"[core]\nworktree = a\\\n  b\n", b"a  b"),
             (b"[core]\nworktree = \"a\\n\\t\\\\\\\"\"", b"a\n\t\\\""),
             (b"[core]\nworktree = z\xeb\n", b"z\xeb"),
+            // To git these two are no blanks.
+            (b"[core]\nworktree = \x0ba\x0c\n", b"\x0ba\x0c"),
             (b"[core]\nworktree = first\nworktree = last\n", b"last"),
         ];
         for (text, path) in paths {
@@ -478,6 +489,8 @@ mod tests {
             ("[core]\nworktree = \"open\n", 2),
             ("[core]\nworktree = \\q\n", 2),
             ("[core]\nworktree\n", 2),
+            ("[core]\n[a \"b\0\"]\nc = d\n", 2),
+            ("[core]\n\x0bbare = true\n", 2),
         ] {
             let error = read(text.as_bytes()).expect_err(text);
             assert!(

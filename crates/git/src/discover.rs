@@ -296,6 +296,16 @@ impl Place {
         }
     }
 
+    /// The control folder, and the usual one if JIT_DIR names another. What shows that a caller is an agent counts in each:
+    /// an agent can choose JIT_DIR.
+    pub fn control_dirs(&self) -> impl Iterator<Item = PathBuf> {
+        let usual = self.common_dir.as_ref().map(|common| common.join("jit"));
+        let usual = usual
+            .or_else(|| self.local_jit.clone())
+            .filter(|usual| *usual != self.control_dir);
+        std::iter::once(self.control_dir.clone()).chain(usual)
+    }
+
     /// Whether this is a linked worktree (made by `git worktree add`), not the main one.
     pub fn is_worktree(&self) -> bool {
         self.git_dir != self.common_dir

@@ -2,7 +2,7 @@
 //!
 //! | verbs | what the repository's own settings name |
 //! |---|---|
-//! | all | no fsmonitor, no hooks, no check of signatures when showing a log, no `ext::` addresses; external diff programs never run |
+//! | all | no fsmonitor, no hooks, no check of signatures when showing a log, no `ext::` addresses; external diff programs never run; no fetch, push, checkout or diff continues into submodules |
 //! | settings (`config`) | starts nothing: settings are seen as they are |
 //! | read (`status`, `diff`, `log`, …) | a filter that is not approved is left out: a file may show as changed |
 //! | content (`add`, `checkout`, `worktree`, `merge`, …; any other) | a filter, merge driver or signing program that is not approved makes git fail if it needs it |
@@ -15,8 +15,9 @@
 //!   with an equals sign in it.
 //! - Git itself decides whether a program was needed, by failing to start it. No process is started to
 //!   find that out.
-//! - A command other than fetch and push may still fetch, in a partial clone. It may use no protocol then if what
-//!   reaches a server is not approved.
+//! - A command other than fetch and push may use no protocol, except in a partial clone, which fetches what it lacks. If
+//!   what reaches a server is not approved, it may use none there either. So a submodule that no index names, and that
+//!   git looks into while it merges, fetches nothing.
 //!
 //! Limitations: a program that the user installed for all repositories may read the repository's settings by itself
 //! (`lfs.*`, for example).
@@ -252,12 +253,22 @@ fn apply(purpose: Purpose, skips_filters: bool, mut found: Found) -> Result<Judg
 
 impl Judged {
     fn of(purpose: Purpose, skips_filters: bool, found: Found) -> Self {
-        let mut judged = Self::default();
+        let mut judged = Self {
+            is_offline: !found.is_partial && !matches!(purpose, Purpose::Fetch | Purpose::Push),
+            ..Self::default()
+        };
         let fixed = [
             ("core.fsmonitor", "false"),
+            // It starts a diff in submodules that are in no index.
+            ("diff.submodule", "short"),
+            ("fetch.recurseSubmodules", "false"),
+            // Threads read the index at places that a table in it names. The search reads it from front to end.
+            ("index.threads", "1"),
             ("log.showSignature", "false"),
             ("protocol.ext.allow", "never"),
             ("protocol.fd.allow", "never"),
+            ("push.recurseSubmodules", "no"),
+            ("submodule.recurse", "false"),
         ];
         for (name, value) in fixed {
             judged.set(name, value);
@@ -385,7 +396,12 @@ mod tests {
     fn applied(purpose: Purpose, programs: &[LocalProgram]) -> Result<Judged, Refused> {
         let programs = programs.to_vec();
         let never = vec!["diff.x.textconv".into()];
-        apply(purpose, false, Found { programs, never })
+        let found = Found {
+            programs,
+            never,
+            is_partial: true,
+        };
+        apply(purpose, false, found)
     }
 
     fn value<'a>(judged: &'a Judged, name: &str) -> Option<&'a OsStr> {

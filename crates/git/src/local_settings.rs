@@ -6,7 +6,8 @@
 //! What must hold:
 //! - Every value counts, also one that a later one replaces, and every include counts, whatever its condition says: git
 //!   uses the first value of some settings, and conditions may hold in another worktree.
-//! - A file that cannot be read as git reads it is an error, never "nothing found".
+//! - A file that cannot be read as git reads it is an error, never "nothing found". So is what lies beyond a limit.
+//! - A work tree that `core.worktree` names counts besides the one that was found.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -14,15 +15,19 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
 use crate::config::{BadConfig, Setting, settings};
-use crate::files::{plain, read, read_head};
+use crate::files::{physical, plain, read, read_head};
 use crate::git_dir::{GitFolder, Unusable, common_of, explicit_git_dir, git_folder, probe};
-use crate::gitlinks::gitlinks;
+use crate::gitlinks::{Wanted, paths};
 
 /// How deep files may include each other, as in git.
 const DEEPEST_INCLUDE: usize = 10;
 /// How deep submodules may be nested.
 const DEEPEST_SUBMODULE: usize = 8;
+/// How many included files and submodules are read.
+const MOST: usize = 10_000;
 
 /// The purpose of a program, or the kind of place that a setting leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +75,8 @@ pub(crate) struct Found {
     pub(crate) programs: Vec<LocalProgram>,
     /// Names of settings that jit never needs.
     pub(crate) never: Vec<OsString>,
+    /// Whether one of the repositories is a partial clone.
+    pub(crate) is_partial: bool,
 }
 
 /// The settings could not be read.
@@ -77,6 +84,13 @@ pub(crate) struct Found {
 pub(crate) struct Unreadable {
     pub(crate) file: PathBuf,
     pub(crate) why: String,
+}
+
+fn unreadable(file: &Path, why: impl ToString) -> Unreadable {
+    Unreadable {
+        file: file.to_owned(),
+        why: why.to_string(),
+    }
 }
 
 impl From<Unusable> for Unreadable {
@@ -118,7 +132,7 @@ impl Site {
             let found = usable(explicit_git_dir(&dir.join(git_dir), None).map(Some))?;
             return Ok(found.map(|found| site(found, Some(dir.to_owned()))));
         }
-        let Ok(dir) = crate::files::physical(dir) else {
+        let Ok(dir) = physical(dir) else {
             return Ok(None);
         };
         for folder in dir.ancestors() {
@@ -146,8 +160,8 @@ fn usable(found: Result<Option<GitFolder>, Unusable>) -> Result<Option<GitFolder
 pub(crate) fn find(site: &Site, submodules: Option<&Path>) -> Result<Found, Unreadable> {
     let mut search = Search::default();
     search.repository(&site.git_dir, &site.common_dir)?;
-    if let (Some(index), Some(root)) = (submodules, &site.root) {
-        search.below(index, &site.git_dir, root, DEEPEST_SUBMODULE)?;
+    if let Some(index) = submodules {
+        search.submodules(index, &site.git_dir, site.root.as_deref(), DEEPEST_SUBMODULE)?;
     }
     Ok(search.found)
 }
@@ -156,16 +170,13 @@ pub(crate) fn find(site: &Site, submodules: Option<&Path>) -> Result<Found, Unre
 pub fn programs_of(git_dir: &Path, common_dir: &Path, root: Option<&Path>) -> io::Result<Vec<LocalProgram>> {
     let mut search = Search::default();
     let mut all = || -> Result<(), Unreadable> {
-        search.repository(git_dir, common_dir)?;
         search.repository(common_dir, common_dir)?;
         let worktrees = std::fs::read_dir(common_dir.join("worktrees"));
         for entry in worktrees.into_iter().flatten().flatten() {
             search.repository(&entry.path(), common_dir)?;
         }
-        match root {
-            Some(root) => search.below(&git_dir.join("index"), git_dir, root, DEEPEST_SUBMODULE),
-            None => Ok(()),
-        }
+        search.repository(git_dir, common_dir)?;
+        search.submodules(&git_dir.join("index"), git_dir, root, DEEPEST_SUBMODULE)
     };
     all().map_err(|bad| io::Error::other(format!("{}: {}", bad.file.display(), bad.why)))?;
     let mut programs = search.found.programs;
@@ -178,9 +189,12 @@ pub fn programs_of(git_dir: &Path, common_dir: &Path, root: Option<&Path>) -> io
 #[derive(Default)]
 struct Search {
     found: Found,
-    seen: HashSet<PathBuf>,
+    /// Included files, each with the repository that includes it, and git folders, each with a work tree.
+    seen: HashSet<(PathBuf, PathBuf)>,
     /// Bytes of an object id, as the repository that was read last has them.
     oid: usize,
+    /// The work trees that the repository that was read last names.
+    worktrees: Vec<PathBuf>,
 }
 
 impl Search {
@@ -190,29 +204,42 @@ impl Search {
             common: common_dir.to_owned(),
         };
         self.oid = 20;
+        self.worktrees.clear();
         self.file(&common_dir.join("config"), &owner, 0)?;
-        self.file(&git_dir.join("config.worktree"), &owner, 0)
+        let oid = self.oid;
+        self.file(&git_dir.join("config.worktree"), &owner, 0)?;
+        // Git reads it from the common file only.
+        self.oid = oid;
+        Ok(())
+    }
+
+    /// Whether this was not read before.
+    fn is_new(&mut self, what: &Path, of: &Path) -> Result<bool, Unreadable> {
+        let is_new = self.seen.insert((what.to_owned(), of.to_owned()));
+        match self.seen.len() > MOST {
+            true => Err(unreadable(
+                what,
+                "there are too many included files or submodules",
+            )),
+            false => Ok(is_new),
+        }
     }
 
     fn file(&mut self, file: &Path, owner: &Owner, depth: usize) -> Result<(), Unreadable> {
-        let bad = |why: String| Unreadable {
-            file: file.to_owned(),
-            why,
-        };
-        match std::fs::metadata(file) {
-            Ok(meta) if meta.is_file() => {}
-            Ok(_) => return Err(bad("it is not a file".to_owned())),
-            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                return Ok(());
-            }
-            Err(e) => return Err(bad(e.to_string())),
-        }
-        if depth > DEEPEST_INCLUDE || (depth > 0 && !self.seen.insert(file.to_owned())) {
+        if depth > 0 && !self.is_new(file, &owner.common)? {
             return Ok(());
         }
-        let text = read(file).map_err(|e| bad(e.to_string()))?;
+        let text = match read(file) {
+            Ok(text) => text,
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
+            Err(Errno::ISDIR | Errno::NOTSUP) => return Err(unreadable(file, "it is not a file")),
+            Err(e) => return Err(unreadable(file, e)),
+        };
+        if depth > DEEPEST_INCLUDE {
+            return Err(unreadable(file, "files include each other too deeply"));
+        }
         for setting in settings(&text) {
-            let setting = setting.map_err(|e: BadConfig| bad(e.to_string()))?;
+            let setting = setting.map_err(|e: BadConfig| unreadable(file, e))?;
             self.setting(setting, file, owner, depth)?;
         }
         Ok(())
@@ -243,8 +270,18 @@ impl Search {
                 None => purpose = Some(Use::Include),
             }
         }
-        if (setting.section.as_slice(), setting.name.as_slice()) == (b"extensions", b"objectformat") {
-            self.oid = if value == b"sha256" { 32 } else { 20 };
+        match (setting.section.as_slice(), setting.name.as_slice()) {
+            (b"extensions", b"partialclone") | (b"remote", b"promisor" | b"partialclonefilter") => {
+                self.found.is_partial = true;
+            }
+            // Git follows no includes for these two.
+            (b"extensions", b"objectformat") if depth == 0 => {
+                self.oid = if value == b"sha256" { 32 } else { 20 };
+            }
+            (b"core", b"worktree") if depth == 0 => {
+                self.worktrees.push(PathBuf::from(OsStr::from_bytes(value)));
+            }
+            _ => {}
         }
         if let Some(purpose) = purpose {
             let (driver, key) = (driver(&setting), full_name(&setting));
@@ -263,35 +300,69 @@ impl Search {
         Ok(())
     }
 
-    /// The submodules that are checked out below `root`.
-    fn below(&mut self, index: &Path, git_dir: &Path, root: &Path, deep: usize) -> Result<(), Unreadable> {
-        let Some(deep) = deep.checked_sub(1) else {
+    /// Reads the submodules that are checked out in the repository that was read last.
+    fn submodules(
+        &mut self,
+        index: &Path,
+        git_dir: &Path,
+        root: Option<&Path>,
+        deep: usize,
+    ) -> Result<(), Unreadable> {
+        let mut roots = std::mem::take(&mut self.worktrees);
+        for named in &mut roots {
+            *named = git_dir.join(&*named);
+        }
+        roots.extend(root.map(Path::to_owned));
+        if roots.is_empty() {
             return Ok(());
-        };
-        let mut indexes = vec![index.to_owned()];
-        // A split index has most entries in another file.
-        let shared = |name: &OsStr| name.as_bytes().starts_with(b"sharedindex.");
-        let beside = std::fs::read_dir(git_dir).into_iter().flatten().flatten();
-        indexes.extend(
-            beside
-                .filter(|entry| shared(&entry.file_name()))
-                .map(|entry| entry.path()),
-        );
-        let oid = self.oid;
-        for index in indexes {
-            for path in gitlinks(&read(&index).unwrap_or_default(), oid) {
-                let sub = root.join(path);
-                let Some(found) = usable(probe(&sub.join(".git"), None))? else {
-                    continue;
-                };
-                if !self.seen.insert(found.git_dir.clone()) {
-                    continue;
-                }
-                self.repository(&found.git_dir, &found.common_dir)?;
-                self.below(&found.git_dir.join("index"), &found.git_dir, &sub, deep)?;
+        }
+        let links = links(index, git_dir, self.oid)?;
+        for sub in roots
+            .iter()
+            .flat_map(|root| links.iter().map(|link| root.join(link)))
+        {
+            let Some(found) = usable(probe(&sub.join(".git"), None))? else {
+                continue;
+            };
+            let sub = physical(&sub).map_err(|e| unreadable(&sub, e))?;
+            if !self.is_new(&found.git_dir, &sub)? {
+                continue;
             }
+            let Some(deep) = deep.checked_sub(1) else {
+                return Err(unreadable(&sub, "submodules are nested too deeply"));
+            };
+            self.repository(&found.git_dir, &found.common_dir)?;
+            self.submodules(&found.git_dir.join("index"), &found.git_dir, Some(&sub), deep)?;
         }
         Ok(())
+    }
+}
+
+/// The paths of the submodules in an index. A split index has most entries in other files.
+fn links(index: &Path, git_dir: &Path, oid: usize) -> Result<Vec<PathBuf>, Unreadable> {
+    let beside = std::fs::read_dir(git_dir).into_iter().flatten().flatten();
+    let shared = beside.filter(|entry| entry.file_name().as_bytes().starts_with(b"sharedindex."));
+    let mut texts = Vec::new();
+    for file in std::iter::once(index.to_owned()).chain(shared.map(|entry| entry.path())) {
+        match read(&file) {
+            Ok(text) => texts.push((file, text)),
+            Err(Errno::NOENT | Errno::NOTDIR) => {}
+            Err(e) => return Err(unreadable(&file, e)),
+        }
+    }
+    let all = |wanted: Wanted| -> Result<Vec<PathBuf>, Unreadable> {
+        let mut found = Vec::new();
+        for (file, text) in &texts {
+            let paths = paths(text, oid, wanted).ok_or_else(|| unreadable(file, "the index is damaged"));
+            found.extend(paths?);
+        }
+        Ok(found)
+    };
+    let links = all(Wanted::Submodules)?;
+    // An entry without a name replaces one of a shared index, whose number is known to git only.
+    match links.iter().any(|link| link.as_os_str().is_empty()) {
+        true => all(Wanted::Every),
+        false => Ok(links),
     }
 }
 
@@ -372,6 +443,10 @@ fn is_usual(value: &[u8], common: &Path) -> bool {
 
 /// The file that an include names. `None` if only git knows where that is.
 fn included(value: &[u8], file: &Path) -> Option<PathBuf> {
+    // Older gits turn a tab into a space.
+    if value.iter().any(|byte| *byte < 0x20) {
+        return None;
+    }
     let path = Path::new(OsStr::from_bytes(value));
     if let Some(below) = value.strip_prefix(b"~/") {
         let home = std::env::var_os("HOME").filter(|home| !home.is_empty())?;

@@ -539,3 +539,233 @@ fn l2_a_named_git_folder_of_another_user_is_refused() {
     let refused = ask();
     assert!(matches!(refused, Err(GitError::Owner { .. })), "{refused:?}");
 }
+
+/// Runs `jit_git`'s git here, and says whether the program ran.
+fn starts_it(program: &Program, dir: &Path, args: &[&str]) -> bool {
+    let _ = Git::at(dir).args(args).run();
+    program.ran()
+}
+
+const STATUS: &[&str] = &["status", "--porcelain", "--ignore-submodules=none"];
+
+#[test]
+fn l2_a_blank_is_what_git_takes_for_one() {
+    let world = GitWorld::new();
+    let repo = world.repo("repo");
+    let program = Program::new(&world);
+    commit_file(&world, &repo, ".gitattributes", "*.bin filter=x\n");
+    commit_file(&world, &repo, "data.bin", "data\n");
+    let config = repo.join(".git/config");
+    let before = fs::read_to_string(&config).expect("settings");
+    let filter = format!("[filter \"x\"]\n\tclean = {}\n", program.path);
+    for name in ["\u{b}evil", "evil\u{c}"] {
+        fs::write(repo.join(".git").join(name), &filter).expect("settings");
+        fs::write(&config, format!("{before}[include]\n\tpath = {name}\n")).expect("settings");
+        fs::write(repo.join("data.bin"), format!("{name}\n")).expect("a file");
+        assert_eq!(not_approved(add(&repo)), ["include.path"]);
+        assert!(!program.ran(), "{name:?}");
+        world.git(&repo, ["add", "-A"]);
+        assert!(program.ran(), "git itself runs it: {name:?}");
+    }
+    // For git a name ends at a NUL byte.
+    let hidden = format!("{before}[filter \"x.clean\0\"]\n\ty = {}\n", program.path);
+    fs::write(&config, hidden).expect("settings");
+    fs::write(repo.join("data.bin"), "third\n").expect("a file");
+    assert!(matches!(add(&repo), Err(GitError::Settings { .. })));
+    assert!(!program.ran());
+}
+
+#[test]
+fn l2_includes_beyond_the_limit_are_refused() {
+    let world = GitWorld::new();
+    let repo = world.repo("repo");
+    let program = Program::new(&world);
+    commit_file(&world, &repo, ".gitattributes", "*.bin filter=x\n");
+    commit_file(&world, &repo, "data.bin", "data\n");
+    let git_dir = repo.join(".git");
+    let mut config = fs::read_to_string(git_dir.join("config")).expect("settings");
+    // A long way that git does not go comes before the short way.
+    config
+        .push_str("[includeIf \"onbranch:no-such-branch\"]\n\tpath = step-1\n[include]\n\tpath = step-11\n");
+    fs::write(git_dir.join("config"), config).expect("settings");
+    for step in 1..11 {
+        let text = format!("[include]\n\tpath = step-{}\n", step + 1);
+        fs::write(git_dir.join(format!("step-{step}")), text).expect("settings");
+    }
+    let filter = format!("[filter \"x\"]\n\tclean = {}\n", program.path);
+    fs::write(git_dir.join("step-11"), filter).expect("settings");
+    fs::write(repo.join("data.bin"), "other\n").expect("a file");
+    assert!(matches!(add(&repo), Err(GitError::Settings { .. })));
+    assert!(!program.ran());
+}
+
+#[test]
+fn l2_submodules_in_each_work_tree_are_judged() {
+    let world = GitWorld::new();
+    let (repo, _) = with_submodule(&world, false);
+    let program = Program::new(&world);
+    let elsewhere = world.path("elsewhere");
+    fs::create_dir(&elsewhere).expect("a folder");
+    // A repository where the other work tree has the submodule. Git needs the filter for a file of the same size.
+    let other = elsewhere.join("sub");
+    world.git(
+        &world.top,
+        [
+            "clone",
+            "-q",
+            world.path("inner").to_str().expect("text"),
+            other.to_str().expect("text"),
+        ],
+    );
+    set(&world, &other, "filter.sub.clean", &program.path);
+    fs::write(other.join("data.bin"), "DATA\n").expect("a file");
+    set(&world, &repo, "core.worktree", elsewhere.to_str().expect("text"));
+    assert!(
+        !starts_it(&program, &repo, STATUS),
+        "core.worktree of the repository"
+    );
+    world.git(&repo, STATUS);
+    assert!(program.ran(), "git itself runs it");
+}
+
+#[test]
+fn l2_submodules_of_one_git_folder_at_two_places_are_judged() {
+    let world = GitWorld::new();
+    let repo = world.repo("repo");
+    let program = Program::new(&world);
+    let (one, two) = (world.repo("repo/one"), repo.join("two"));
+    let inner = world.repo("repo/one/inner");
+    commit_file(&world, &inner, ".gitattributes", "*.bin filter=x\n");
+    commit_file(&world, &inner, "data.bin", "data\n");
+    set(&world, &inner, "filter.x.clean", &program.path);
+    world.git(&one, ["add", "inner"]);
+    world.commit(&one, "a submodule");
+    fs::create_dir(&two).expect("a folder");
+    fs::write(two.join(".git"), "gitdir: ../one/.git\n").expect("a link");
+    fs::rename(&inner, two.join("inner")).expect("moved");
+    world.git(&repo, ["add", "one", "two"]);
+    fs::write(two.join("inner/data.bin"), "DATA\n").expect("a file");
+    assert!(!starts_it(&program, &repo, STATUS));
+    world.git(&repo, STATUS);
+    assert!(program.ran(), "git itself runs it");
+}
+
+#[test]
+fn l2_submodules_that_are_nested_too_deeply_stop_a_command() {
+    let world = GitWorld::new();
+    let repo = world.repo("repo");
+    let program = Program::new(&world);
+    let mut outer = repo.clone();
+    let mut all = vec![repo.clone()];
+    for level in 0..9 {
+        let inner = outer.join("sub");
+        world.git(&outer, ["init", "-q", "sub"]);
+        if level == 8 {
+            commit_file(&world, &inner, ".gitattributes", "*.bin filter=x\n");
+            commit_file(&world, &inner, "data.bin", "data\n");
+            set(&world, &inner, "filter.x.clean", &program.path);
+        }
+        all.push(inner.clone());
+        outer = inner;
+    }
+    for outer in all.iter().rev().skip(1) {
+        world.git(outer, ["add", "sub"]);
+        world.commit(outer, "a submodule");
+    }
+    fs::write(outer.join("data.bin"), "DATA\n").expect("a file");
+    let ran = Git::at(&repo).args(STATUS).run();
+    assert!(matches!(ran, Err(GitError::Settings { .. })), "{ran:?}");
+    assert!(!program.ran());
+    Git::at(&all[1]).args(STATUS).run().expect("deep enough");
+    assert!(!program.ran());
+}
+
+#[test]
+fn l2_a_fetch_does_not_continue_into_submodules() {
+    let world = GitWorld::new();
+    let (repo, _) = with_submodule(&world, false);
+    let program = Program::with(&world, "exit 1");
+    let clone = world.path("clone");
+    let paths = [repo.to_str().expect("text"), clone.to_str().expect("text")];
+    let allow = [
+        "-c",
+        "protocol.file.allow=always",
+        "clone",
+        "-q",
+        "--recurse-submodules",
+    ];
+    world.git(&world.top, allow.iter().chain(&paths));
+    let before = String::from_utf8(world.git(&repo, ["rev-parse", "HEAD~1"])).expect("text");
+    // The submodule moves on, and the clone checks out a commit without it.
+    commit_file(&world, &world.path("inner"), "more", "more\n");
+    world.git(
+        &repo.join("sub"),
+        ["-c", "protocol.file.allow=always", "pull", "-q"],
+    );
+    world.git(&repo, ["add", "sub"]);
+    world.commit(&repo, "a newer submodule");
+    world.git(&clone, ["checkout", "-q", before.trim()]);
+    let inside = clone.join(".git/modules/sub");
+    set(&world, &inside, "core.sshCommand", &program.path);
+    set(&world, &inside, "remote.origin.url", "host:inner");
+    let fetch = ["fetch", "-q", "origin"];
+    assert!(!starts_it(&program, &clone, &fetch));
+    set(&world, &clone, "fetch.recurseSubmodules", "true");
+    set(&world, &clone, "submodule.recurse", "true");
+    assert!(!starts_it(&program, &clone, &fetch));
+}
+
+#[test]
+fn l6_a_pipe_in_place_of_a_file_of_git_blocks_nothing() {
+    let world = GitWorld::new();
+    let repo = world.repo("repo");
+    for name in [
+        "commondir",
+        "config.worktree",
+        "index",
+        "sharedindex.0",
+        "HEAD",
+        "config",
+    ] {
+        let file = repo.join(".git").join(name);
+        let before = fs::read(&file).ok();
+        let _ = fs::remove_file(&file);
+        let made = Command::new("mkfifo").arg(&file).status();
+        assert!(made.expect("mkfifo").success());
+        let status = Git::at(&repo).args(["status"]).run();
+        assert!(
+            matches!(status, Err(GitError::Settings { .. })),
+            "{name}: {status:?}"
+        );
+        if name != "index" && !name.contains('.') {
+            Place::discover(&repo, &jit_git::GitEnv::default()).expect_err(name);
+        }
+        fs::remove_file(&file).expect("removed");
+        if let Some(bytes) = before {
+            fs::write(&file, bytes).expect("as before");
+        }
+    }
+    Git::at(&repo).args(["status"]).run().expect("as before");
+}
+
+#[test]
+fn l2_a_merge_fetches_nothing_into_a_submodule() {
+    let world = GitWorld::new();
+    let (repo, sub) = (world.repo("repo"), world.repo("repo/sub"));
+    let program = Program::with(&world, "exit 1");
+    world.git(&repo, ["add", "sub"]);
+    world.commit(&repo, "a submodule");
+    for (branch, digit) in [("left", "1"), ("right", "2")] {
+        world.git(&repo, ["checkout", "-q", "-f", "-b", branch, "main"]);
+        let link = format!("160000,{},sub", digit.repeat(40));
+        world.git(&repo, ["update-index", "--cacheinfo", &link]);
+        world.commit(&repo, branch);
+    }
+    set(&world, &sub, "extensions.partialClone", "origin");
+    set(&world, &sub, "remote.origin.url", "host:sub");
+    set(&world, &sub, "core.sshCommand", &program.path);
+    let merge = ["merge-tree", "--write-tree", "left", "right"];
+    assert!(!starts_it(&program, &repo, &merge));
+    let _ = world.try_git(&repo, merge, &[]);
+    assert!(program.ran(), "git itself runs it");
+}
