@@ -26,11 +26,11 @@ pub fn text(caller: &Caller, style: Style) -> String {
         style.bold(&clean_line(caller.agent_id.as_str())),
         clean_line(&caller.source)
     );
-    if let (Some(agent), Some(variable)) = (&caller.detected_agent, &caller.detected_by) {
+    if let (Some(agent), Some(mark)) = (&caller.detected_agent, &caller.detected_by) {
         let place = caller
             .detected_in
             .map_or(String::new(), |pid| format!(" in process {pid}"));
-        text.push_str(&format!("  inside {agent} ({variable} is set{place})\n"));
+        text.push_str(&format!("  inside {agent} (shown by {mark}{place})\n"));
     }
     if let Some(id) = &caller.worktree_id {
         let branch = caller.branch.as_deref().map_or("no branch".into(), clean_line);

@@ -50,7 +50,7 @@ pub fn parse(index: &[u8], oid: usize) -> Option<Index> {
         };
         let (mode, after) = gitlinks::entry(rest, oid, version, &mut path)?;
         found.entries.push(IndexEntry {
-            mode: u32::from_be_bytes(mode),
+            mode,
             oid: id.iter().map(|byte| format!("{byte:02x}")).collect(),
             stage: u8::try_from(flags >> 12 & 3).unwrap_or_default(),
             path: path.clone(),

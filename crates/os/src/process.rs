@@ -225,6 +225,22 @@ pub fn name(pid: u32) -> Option<String> {
     Some(path.rsplit('/').next()?.to_owned())
 }
 
+/// The program and the arguments of a process; empty if they cannot be read. A process can change its own.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub fn arguments(pid: u32) -> Vec<OsString> {
+    let bytes = crate::file::read_systems(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    bytes
+        .split(|b| *b == 0)
+        .map(|one| OsString::from_vec(one.to_vec()))
+        .collect()
+}
+
+/// This system shows the arguments of other processes in no form in which they can be told apart.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub fn arguments(_pid: u32) -> Vec<OsString> {
+    Vec::new()
+}
+
 /// The variables that a process was started with, as the system keeps them.
 #[derive(Debug, Clone, Default)]
 pub struct Environment(Vec<u8>);
@@ -256,25 +272,37 @@ pub fn environment(_pid: u32) -> Option<Environment> {
     None
 }
 
-/// The parents of this process, as they were when this was first asked: one that exits later still counts.
+/// How many parents of a process are looked at.
+const MOST_PARENTS: usize = 1024;
+
+/// The parents of this process, as they were when this was first asked: one that exits later still counts. Fails if the
+/// system does not show them all.
 pub fn above() -> io::Result<&'static [ProcessRef]> {
     static ABOVE: OnceLock<Vec<ProcessRef>> = OnceLock::new();
     if let Some(known) = ABOVE.get() {
         return Ok(known);
     }
-    let found = ancestors(std::process::id())?;
+    let Some(own) = stat(std::process::id())? else {
+        return Err(io::Error::other("this process is not in the process table"));
+    };
+    let found = parents(own, MOST_PARENTS)?;
     Ok(ABOVE.get_or_init(|| found))
 }
 
 /// The parents of a process, nearest first, ending with the topmost one that can be seen.
 pub fn ancestors(pid: u32) -> io::Result<Vec<ProcessRef>> {
+    stat(pid)?.map_or(Ok(Vec::new()), |own| parents(own, MOST_PARENTS))
+}
+
+/// Fails if there are more than `most`.
+fn parents(of: Stat, most: usize) -> io::Result<Vec<ProcessRef>> {
     let mut chain: Vec<ProcessRef> = Vec::new();
-    let mut next = stat(pid)?.map(|stat| stat.parent);
-    // Processes exit and pids are reused meanwhile, so a loop is possible in principle.
-    while let Some(parent) = next.filter(|parent| *parent != 0 && chain.len() < 1024) {
+    let mut next = Some(of.parent);
+    while let Some(parent) = next.filter(|parent| *parent != 0) {
         let Some(found) = stat(parent)? else { break };
-        if chain.iter().any(|seen| seen.pid == parent) {
-            break;
+        // Processes exit and pids are reused meanwhile, so a loop is possible in principle.
+        if chain.len() == most || chain.iter().any(|seen| seen.pid == parent) {
+            return Err(io::Error::other("the parents of the process have no end"));
         }
         chain.push(ProcessRef {
             pid: parent,
@@ -500,6 +528,21 @@ mod tests {
         assert_eq!(chain.first().map(|first| first.pid), parent);
         assert!(chain.iter().all(|one| one.pid != std::process::id()));
         assert_eq!(above().expect("chain"), chain);
+    }
+
+    #[test]
+    fn l3_a_chain_of_parents_that_is_cut_is_an_error() {
+        let below_this = Stat {
+            state: b'S',
+            parent: std::process::id(),
+            group: 0,
+            used: 0,
+            start: 0,
+        };
+        let all = parents(below_this, MOST_PARENTS).expect("a chain");
+        assert_eq!(all.first().map(|first| first.pid), Some(std::process::id()));
+        assert_eq!(parents(below_this, all.len()).expect("a chain"), all);
+        parents(below_this, all.len() - 1).expect_err("one more than allowed");
     }
 
     #[test]

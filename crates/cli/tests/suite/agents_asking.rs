@@ -99,9 +99,41 @@ fn l3_removing_variables_for_one_command_hides_no_agent() {
     }
     let text = shell(&world, &inside, &format!("{hidden} whoami")).ok().stdout;
     assert!(
-        text.contains("inside claude (CLAUDECODE is set in process "),
+        text.contains("inside claude (shown by CLAUDECODE in process "),
         "{text}"
     );
+}
+
+/// The program shows the agent: neither a shell that replaces itself nor its own variables do.
+#[test]
+#[cfg(target_os = "linux")]
+fn l3_a_shell_that_replaces_itself_hides_no_agent_program() {
+    let world = world();
+    let program = world.root().join("claude");
+    std::os::unix::fs::symlink("/bin/sh", &program).expect("a program");
+    let inside = |line: &str| {
+        let mut command = world.command(&program, &world.repo());
+        let script = format!("CLAUDECODE=1 sh -c \"exec env -u CLAUDECODE '{JIT}' {line}\"; exit $?");
+        command.args(["-c", &script]);
+        world.run(command)
+    };
+    let me = whoami(&inside("whoami --json").ok());
+    assert_eq!(
+        (&me["agent_id"], &me["detected_by"]),
+        (&"agent:claude".into(), &"the program claude".into())
+    );
+    for line in RESTRICTED {
+        let _ = inside(line).exits(5);
+    }
+}
+
+#[test]
+fn l3_another_control_folder_hides_no_bound_process() {
+    let world = world();
+    let line = "jit session start --agent-id agent:a --bind-pid $$ >/dev/null && JIT_DIR=$PWD/other jit";
+    let _ = shell(&world, &[], &format!("{line} trust --yes")).exits(5);
+    let me = whoami(&shell(&world, &[], &format!("{line} whoami --json")).ok());
+    assert_eq!(me["agent_id"], "agent:a");
 }
 
 #[test]

@@ -5,8 +5,10 @@
 //! - A process below the shim of an attempt is that attempt's agent, whatever its variables and flags say. If it is
 //!   below two shims, the nearest counts.
 //! - A process below one that is bound to an agent's session is an agent, even if it claims to be a person. So is a
-//!   process that says so by its id, and one inside an agent program: its variables, or those with which a process
-//!   above it was started, show that.
+//!   process that says so by its id, and one inside an agent program: its variables, those with which a process
+//!   above it was started, or the program of one show that.
+//! - Shims and bound processes are looked for in the usual control folder too, whatever `JIT_DIR` says. If the processes
+//!   above cannot be read to the end, the caller is an agent.
 //! - `JIT_UNIT` alone does not make a caller an agent: people have it from `jit worktree env`.
 //! - An agent decides about its own unit, and units that it created, that were handed over to it or that are worked on
 //!   for it ([`require_may_decide`]). It leads and cancels only workflows that it started.
@@ -14,7 +16,8 @@
 //! Limitations: this is a guard rail, not a fence. A process that an agent starts through another program (`cron`,
 //! `at`, an existing terminal) is not below its shim, nor below its bound process. Neither is a process that was forked
 //! twice (`setsid -f`), except below a shim on Linux, which adopts orphans while it lives. Such a process is still known
-//! as an agent by its own variables, unless it removed them before.
+//! as an agent by its own variables, unless it removed them before. The same holds for a process in a process namespace
+//! of its own.
 
 use std::path::Path;
 
@@ -26,6 +29,7 @@ use jit_core::model::policy::Policy;
 use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::unit::Unit;
 use jit_core::model::workflow::Workflow;
+use jit_git::Place;
 use jit_os::process::{self, ProcessRef};
 use jit_store::{Outcome, View};
 
@@ -42,11 +46,13 @@ pub(crate) struct Working {
 }
 
 /// Returns the attempt that this process belongs to.
-fn working(control_dir: &Path) -> Option<Working> {
+fn working(place: &Place) -> Option<Working> {
     let above = process::above().unwrap_or_default();
     let distance = |shim: ProcessRef| above.iter().position(|one| *one == shim);
     let folders = |dir: &Path| std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let nearest = folders(&control_dir.join("units"))
+    let nearest = place
+        .control_dirs()
+        .flat_map(|control_dir| folders(&control_dir.join("units")))
         .flat_map(|unit| folders(&unit.path()))
         .filter(|entry| entry.file_name().to_string_lossy().starts_with("attempt-"))
         .filter_map(|entry| Some((distance(attempt::shim(&entry.path())?)?, entry.path())))
@@ -67,18 +73,19 @@ fn working(control_dir: &Path) -> Option<Working> {
 }
 
 /// Returns the calling agent. `None`: the caller is a person, or a program that is no agent.
-fn asking(control_dir: &Path, whoami: &Whoami, says: &AgentId) -> Option<AgentId> {
-    let worker = working(control_dir).and_then(|working| working.worker);
-    worker.or_else(|| asking_outside(control_dir, whoami, says))
+fn asking(place: &Place, whoami: &Whoami, says: &AgentId) -> Option<AgentId> {
+    let worker = working(place).and_then(|working| working.worker);
+    worker.or_else(|| asking_outside(place, whoami, says))
 }
 
 /// As [`asking`], without looking for a shim above this process.
-fn asking_outside(control_dir: &Path, whoami: &Whoami, says: &AgentId) -> Option<AgentId> {
+fn asking_outside(place: &Place, whoami: &Whoami, says: &AgentId) -> Option<AgentId> {
     let is_agent = |id: &AgentId| id.kind() == "agent";
     if is_agent(says) {
         return Some(says.clone());
     }
-    let bound = sessions::find(control_dir).map(|bound| bound.agent_id);
+    let bound = place.control_dirs().find_map(|dir| sessions::find(&dir));
+    let bound = bound.map(|bound| bound.agent_id);
     let inside = || whoami.detected_agent.as_ref().map(|found| found.agent_id.clone());
     let known = bound.filter(is_agent).or_else(inside)?;
     // An agent cannot make itself a person, but it can have an id of another kind.
@@ -91,19 +98,19 @@ fn asking_outside(control_dir: &Path, whoami: &Whoami, says: &AgentId) -> Option
 impl Surroundings {
     /// Returns the calling agent, if there is one.
     pub fn asking_agent(&self) -> Option<AgentId> {
-        asking(&self.place.control_dir, &self.whoami, &self.whoami.agent_id)
+        asking(&self.place, &self.whoami, &self.whoami.agent_id)
     }
 }
 
 /// Returns the calling agent, if there is one.
 pub(crate) fn asking_agent(cx: &Context) -> Option<AgentId> {
-    asking(&cx.place.control_dir, &cx.whoami, &cx.actor.agent_id)
+    asking(&cx.place, &cx.whoami, &cx.actor.agent_id)
 }
 
 /// Whether an agent asks, for commands that must stay cheap however many units there are: it does not look for a shim.
 /// A process that a shim starts has variables that name its unit.
 pub(crate) fn is_asked_by_agent(cx: &Context) -> bool {
-    asking_outside(&cx.place.control_dir, &cx.whoami, &cx.actor.agent_id).is_some()
+    asking_outside(&cx.place, &cx.whoami, &cx.actor.agent_id).is_some()
 }
 
 /// Returns the policy with the caller's session and the sessions that are at work, if the caller's session is known: of
@@ -121,7 +128,7 @@ pub(crate) fn with_sessions(cx: &Context, policy: &Policy) -> Option<Policy> {
 
 /// Returns the unit whose agent is the caller.
 pub(crate) fn working_in(cx: &Context) -> Option<Working> {
-    working(&cx.place.control_dir)
+    working(&cx.place)
 }
 
 pub(crate) fn is_agent_of(cx: &Context, id: &UnitId) -> bool {

@@ -129,7 +129,7 @@ impl Surroundings {
     fn around(place: Place, config: Config, sources: &Sources, options: &Options) -> Outcome<Self> {
         let mut env = AgentEnv::from_process();
         if options.agent.is_none() && env.agent_id.is_none() {
-            env.session = bound::find(&place.control_dir);
+            env.session = place.control_dirs().find_map(|dir| bound::find(&dir));
         }
         // Looking at the processes above costs some reads, and tells nothing new about an agent.
         if !env.says_agent(options.agent.as_deref()) {

@@ -24,7 +24,7 @@ use jit_core::model::ids::{AgentId, BadId, SessionId};
 use jit_os::process;
 use toml::de::{DeTable, DeValue};
 
-use crate::identity::detection::{DetectedAgent, detect_in};
+use crate::identity::detection::{DetectedAgent, Mark, detect_in};
 use crate::identity::process_binding::Bound;
 
 /// Kinds that need no configuration.
@@ -37,9 +37,9 @@ pub enum Source {
     Environment,
     /// A parent of this process is an agent in that session.
     Session(SessionId),
-    /// This process, or one above it, has a variable of an agent program.
+    /// This process, or one above it, shows that it belongs to an agent program.
     AgentProgram {
-        variable: &'static str,
+        mark: Mark,
         process: Option<u32>,
     },
     AgentFile(PathBuf),
@@ -52,9 +52,10 @@ impl fmt::Display for Source {
             Self::Flag => f.write_str("--agent-id"),
             Self::Environment => f.write_str("JIT_AGENT_ID"),
             Self::Session(id) => write!(f, "{id}, the session of a process above this one"),
-            Self::AgentProgram { variable, process } => match process {
-                Some(pid) => write!(f, "{variable} of process {pid}, above this one"),
-                None => write!(f, "{variable}, which agent programs set"),
+            Self::AgentProgram { mark, process } => match (mark, process) {
+                (mark, Some(pid)) => write!(f, "{mark} of process {pid}, above this one"),
+                (Mark::Variable(name), None) => write!(f, "{name}, which agent programs set"),
+                (mark, None) => mark.fmt(f),
             },
             Self::AgentFile(path) => write!(f, "{}", path.display()),
             Self::OsUser => f.write_str("the operating system's user"),
@@ -152,7 +153,7 @@ pub fn resolve(flag: Option<&str>, env: &AgentEnv, extra_kinds: &[String]) -> Re
         (bound.agent_id.clone(), Source::Session(bound.session_id.clone()))
     } else if let Some(found) = &env.detected {
         let source = Source::AgentProgram {
-            variable: found.variable,
+            mark: found.mark,
             process: found.process,
         };
         (found.agent_id.clone(), source)

@@ -752,10 +752,7 @@ fn whoami(options: &Options) -> Outcome<Answer> {
         kind: whoami.agent_id.kind().to_owned(),
         source: whoami.source.to_string(),
         detected_agent: whoami.detected_agent.as_ref().map(|agent| agent.name.to_owned()),
-        detected_by: whoami
-            .detected_agent
-            .as_ref()
-            .map(|agent| agent.variable.to_owned()),
+        detected_by: whoami.detected_agent.as_ref().map(|agent| agent.mark.to_string()),
         detected_in: whoami.detected_agent.as_ref().and_then(|agent| agent.process),
         worktree_id,
         branch,

@@ -35,7 +35,7 @@ use crate::api::sessions::{BindTo, SessionReply, StartSession};
 use crate::context::{Context, Surroundings};
 use crate::heartbeats::{FileHeartbeats, Heartbeats as _};
 use crate::identity::process_binding as sessions;
-use crate::identity::{Source, detection};
+use crate::identity::{Source, detection, detection::Mark};
 use crate::landing::notes;
 use crate::worktree_identity::identity::Need;
 
@@ -237,7 +237,7 @@ impl Hook {
         let needs_name = match &found.whoami.source {
             Source::AgentFile(_) | Source::OsUser => true,
             // The program alone does not tell one session from another.
-            Source::AgentProgram { variable, .. } => *variable != detection::AGENT_ID,
+            Source::AgentProgram { mark, .. } => *mark != Mark::Variable(detection::AGENT_ID),
             _ => false,
         };
         if needs_name {
