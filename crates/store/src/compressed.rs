@@ -32,7 +32,7 @@ use flate2::write::DeflateEncoder;
 use flate2::{Compression, Crc};
 
 use crate::disk::{DiskFile, read_range, write_all_at};
-use crate::log::SegmentBytes;
+use crate::segment_bytes::SegmentBytes;
 
 /// How many bytes of text a member has.
 const MEMBER: usize = 1 << 18;

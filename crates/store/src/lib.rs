@@ -56,6 +56,7 @@ pub mod log;
 pub mod memory;
 pub mod port;
 mod refusals;
+pub mod segment_bytes;
 pub mod sorted_run;
 pub mod views;
 

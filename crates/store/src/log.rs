@@ -20,8 +20,9 @@ use std::io;
 use jit_core::log::line::{LogLine, decode_line};
 
 use crate::compressed::Compressed;
-use crate::disk::{Disk, DiskFile, OpenMode, open_if_there, read_range};
+use crate::disk::{Disk, OpenMode, open_if_there};
 use crate::journal::Position;
+use crate::segment_bytes::SegmentBytes;
 
 pub const ACTIVE: &str = "events/control.jsonl";
 /// A new segment in the making.
@@ -307,44 +308,6 @@ fn count_lines(source: &dyn SegmentBytes, upto: u64) -> io::Result<u64> {
         at += bytes.len() as u64;
     }
     Ok(lines)
-}
-
-/// The bytes of a segment: a file, or its content as it would be after a repair.
-pub trait SegmentBytes {
-    fn read(&self, at: u64, len: usize) -> io::Result<Vec<u8>>;
-    fn size(&self) -> io::Result<u64>;
-}
-
-impl SegmentBytes for &dyn DiskFile {
-    fn read(&self, at: u64, len: usize) -> io::Result<Vec<u8>> {
-        read_range(*self, at, len)
-    }
-
-    fn size(&self) -> io::Result<u64> {
-        Ok(self.meta()?.len)
-    }
-}
-
-impl SegmentBytes for Box<dyn DiskFile> {
-    fn read(&self, at: u64, len: usize) -> io::Result<Vec<u8>> {
-        read_range(&**self, at, len)
-    }
-
-    fn size(&self) -> io::Result<u64> {
-        Ok(self.meta()?.len)
-    }
-}
-
-impl SegmentBytes for Vec<u8> {
-    fn read(&self, at: u64, len: usize) -> io::Result<Vec<u8>> {
-        let from = usize::try_from(at).unwrap_or(usize::MAX).min(Vec::len(self));
-        let to = from.saturating_add(len).min(Vec::len(self));
-        Ok(self[from..to].to_vec())
-    }
-
-    fn size(&self) -> io::Result<u64> {
-        Ok(Vec::len(self) as u64)
-    }
 }
 
 enum NextLine {

@@ -11,6 +11,7 @@
 use std::borrow::Cow;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -87,6 +88,10 @@ struct ToolInput<'a> {
     #[serde(borrow, default, alias = "directory")]
     dir_path: Option<Cow<'a, str>>,
 }
+
+/// The time in which an agent program passes its document. With the time for judging it, the answer comes within 10
+/// seconds.
+pub const READING: Duration = Duration::from_secs(4);
 
 /// Reads one document, up to the limit. Returns as soon as it is complete: the program may keep its end of the pipe open.
 /// Input that is no document is returned as far as it was read.

@@ -9,7 +9,6 @@ use std::time::Duration;
 use jit_agents::hooks::{HookEvent, Program, input};
 use jit_engine::api::Reply;
 use jit_engine::api::hooks::{AgentAnswer, HookReply, HookRequest};
-use jit_engine::hooks::agent::READING;
 use jit_store::Outcome;
 use serde_json::json;
 
@@ -38,7 +37,7 @@ pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
     let answer = call.send(HookRequest::AgentEvent {
         program,
         event,
-        input: document(std::io::stdin(), READING).into(),
+        input: document(std::io::stdin(), input::READING).into(),
     })?;
     let Reply::Hooks(HookReply::Answer(AgentAnswer { text })) = answer.reply else {
         return Err(unexpected());

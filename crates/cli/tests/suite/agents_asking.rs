@@ -451,7 +451,7 @@ fn b2_a_lease_of_another_live_session_is_not_the_callers() {
         .map(|line| format!("jit {line} 2>&1; echo \"code $?\"; "))
         .collect();
     let line = format!(
-        "{start}; jit claim acquire WI-1 >/dev/null; sh -c '{}; exit 0'; jit issue update WI-1 --title mine && jit claim renew WI-1",
+        "{start}; jit claim acquire WI-1 >/dev/null; sh -c '{} exit 0'; jit issue update WI-1 --title mine && jit claim renew WI-1",
         format!("{start}; {tries}").replace("jit ", &format!("{JIT} "))
     );
     let said = shell(&world, &[], &line).ok().stdout;

@@ -16,14 +16,17 @@ fn c2_a_commit_cannot_switch_off_the_check_that_judges_it() {
         world.git(&repo, ["reset", "-q", "--hard"]);
         ran
     };
-    for who in ["agent:a", "human:a"] {
+    for (who, said) in [
+        ("agent:a", "a person commits that"),
+        ("human:a", "was not written by jit"),
+    ] {
         for settings in [
             "enforce_leases = \"off\"",
             "enforce_leases = \"warn\"",
             "mode = \"off\"",
         ] {
             let ran = commit(who, &format!("[worktree]\n{settings}\n")).exits(1);
-            assert!(ran.stderr.contains("was not written by jit"), "{}", ran.stderr);
+            assert!(ran.stderr.contains(said), "{}", ran.stderr);
         }
     }
     // Settings on the target that cannot be read loosen nothing, and can be mended.

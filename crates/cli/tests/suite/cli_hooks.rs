@@ -385,28 +385,37 @@ fn c2_a_path_that_differs_only_in_case_is_judged_as_the_guarded_one() {
     let repo = world.repo();
     let text = fs::read_to_string(issue_json(&repo)).expect("an issue");
     world.git(&repo, ["checkout", "-q", "-b", "feature"]);
-    for (twin, text, said) in [
+    for (twin, who, text, said) in [
         (
             ".jit/Issues/WI-1/issue.json",
+            "agent:a",
             text.replace("One", "Two"),
             "nobody holds WI-1",
         ),
         (
             ".JIT/issues/WI-1/Issue.json",
+            "agent:a",
             text.replace("One", "Two"),
             "nobody holds WI-1",
         ),
         (
             ".JIT/config.toml",
+            "human:a",
             "# two\n".to_owned(),
             "only on main, not on feature",
+        ),
+        (
+            ".JIT/config.toml",
+            "agent:a",
+            "# two\n".to_owned(),
+            "a person commits that",
         ),
     ] {
         let path = repo.join(twin);
         fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
         write(path, &text);
         world.git(&repo, ["add", "-A"]);
-        let ran = git_as(&world, "agent:a", &repo, ["commit", "-qm", "twin"]).exits(1);
+        let ran = git_as(&world, who, &repo, ["commit", "-qm", "twin"]).exits(1);
         assert!(ran.stderr.contains(said), "{twin}: {}", ran.stderr);
         world.git(&repo, ["reset", "-q", "--hard"]);
     }

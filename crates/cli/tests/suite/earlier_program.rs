@@ -208,7 +208,8 @@ impl OldLog {
         Self { folder, files }
     }
 
-    /// Each of them is still the beginning of a file of the log. The active file may have been sealed, which renames it.
+    /// Each of them is still the beginning of a file of the log. The active file may have been sealed, which renames it, and
+    /// sealed files are compressed.
     fn is_unchanged(&self) {
         let now = log_files(&self.folder);
         for (name, bytes) in &self.files {
@@ -225,8 +226,17 @@ fn log_files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     for entry in fs::read_dir(folder).expect("a log") {
         let entry = entry.expect("an entry");
         let name = entry.file_name().into_string().expect("UTF-8");
-        if name.starts_with("control") && name.ends_with(".jsonl") {
-            files.push((name, fs::read(entry.path()).expect("a file")));
+        if !name.starts_with("control") {
+            continue;
+        }
+        let bytes = fs::read(entry.path()).expect("a file");
+        if name.ends_with(".jsonl") {
+            files.push((name, bytes));
+        } else if name.ends_with(".jsonl.gz") {
+            let mut text = Vec::new();
+            let mut reader = flate2::read::MultiGzDecoder::new(&bytes[..]);
+            std::io::Read::read_to_end(&mut reader, &mut text).expect("gzip");
+            files.push((name, text));
         }
     }
     files

@@ -469,7 +469,7 @@ fn g12_a_check_that_a_killed_landing_left_is_in_nobodys_way() {
     let [at_work, go] = ["at-work", "go"].map(|name| yard.world.root().join(name));
     let over = yard.world.root().join("over");
     let check = format!(
-        "if [ ! -e '{0}' ]; then : > '{0}'; exec setsid -w sh -c \"trap '' TERM; \
+        "if [ ! -e '{0}' ]; then exec setsid -w sh -c \"trap '' TERM; : > '{0}'; \
          while [ ! -e '{1}' ]; do mkdir -p $PWD; touch $PWD/left; sleep 0.05; done; : > '{2}'\"; \
          else test ! -e left && test ! -s /dev/stdin; fi",
         at_work.display(),

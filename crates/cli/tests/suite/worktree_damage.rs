@@ -134,7 +134,7 @@ fn h7_a_lock_that_git_left_on_a_complete_worktree_is_only_unlocked() {
     assert!(!told.contains("remove"), "{told}");
     let told = world.jit(["doctor"]).stdout;
     assert!(!told.contains("git worktree remove"), "{told}");
-    let help = format!("git worktree unlock{}", repair(&told, "git worktree unlock"));
+    let help = format!("git worktree unlock {}", repair(&told, "git worktree unlock"));
     let _ = shell(&world, &help).ok();
     assert!(!locked.exists());
     assert_eq!(world.git(&path, ["status", "--porcelain"]).trim(), "A  staged");

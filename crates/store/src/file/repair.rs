@@ -15,8 +15,9 @@ use super::{FileStore, LoadError};
 use crate::disk::{DiskFile, OpenMode, read_range, write_all_at};
 use crate::folded_state::{self, FoldedState};
 use crate::journal::{Ground, Header, Journal, Position, ViewMarks, encode_batch};
-use crate::log::{self, Damage, LogTrouble, ReadRules, SegmentBytes};
+use crate::log::{self, Damage, LogTrouble, ReadRules};
 use crate::port::{Outcome, View};
+use crate::segment_bytes::SegmentBytes;
 use crate::{refusals, views};
 
 /// Number of events that are applied before they are merged into the table.

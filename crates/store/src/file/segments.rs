@@ -13,9 +13,10 @@ use super::lock_file::{BOOT_AT, LOCK, Slots, boot_mark};
 use super::{FileStore, damaged};
 use crate::disk::{DiskFile, OpenMode, open_if_there, read_range, write_all_at};
 use crate::journal::Position;
-use crate::log::{self, Damage, LogTrouble, ReadRules, Segment, SegmentBytes};
+use crate::log::{self, Damage, LogTrouble, ReadRules, Segment};
 use crate::port::Outcome;
 use crate::refusals;
+use crate::segment_bytes::SegmentBytes;
 
 /// Created by `create`, in this order.
 pub(super) const DIRS: &[&str] = &["events", "state", "locks", "heartbeat"];

@@ -24,10 +24,4 @@ pub mod permission;
 mod run;
 pub mod settings;
 
-use std::time::Duration;
-
 pub use run::{judge, run};
-
-/// The time in which an agent program passes its document. With the time for judging it, the answer comes within 10
-/// seconds.
-pub const READING: Duration = Duration::from_secs(4);

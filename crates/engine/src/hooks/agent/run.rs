@@ -42,7 +42,7 @@ use crate::worktree_identity::identity::Need;
 /// The longest wait for the store's lock: the agent is blocked meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The time after which the agent gets an answer, whatever jit still does. Reading the document took up to
-/// [`READING`](super::READING) before. Agent programs wait longer for their hooks (`jit_agents::hooks::settings`), and
+/// [`READING`](jit_agents::hooks::input::READING) before. Agent programs wait longer for their hooks (`jit_agents::hooks::settings`), and
 /// go on without an answer.
 const DEADLINE: Duration = Duration::from_secs(6);
 /// The stack of the thread that judges: as large as that of a program.
