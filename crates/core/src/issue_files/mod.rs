@@ -6,3 +6,4 @@ pub mod format;
 pub mod merge;
 pub mod stamps;
 pub mod strict_json;
+pub mod vector;
