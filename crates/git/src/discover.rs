@@ -20,8 +20,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::io::Errno;
-
 use crate::config::{BadConfig, RepoConfig, Shared};
 use crate::files::{physical, physical_or_plain, read};
 use crate::git_dir::{GitFolder, HeadFile, Unusable, explicit_git_dir, git_folder, parse_head, probe};
@@ -409,10 +407,10 @@ pub(super) fn read_config(file: &Path, config: &mut RepoConfig) -> Result<(), Di
             file: file.to_owned(),
             bad,
         }),
-        Err(Errno::NOENT) => Ok(()),
-        Err(error) => Err(DiscoverError::Io {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(DiscoverError::Io {
             path: file.to_owned(),
-            source: error.into(),
+            source,
         }),
     }
 }

@@ -176,8 +176,8 @@ pub fn peek(git_dir: &Path) -> Option<WorktreeIdentity> {
     }
 }
 
-/// Returns the permissions of the file: only its owner may read it, unless git shares the repository.
-fn file_mode(shared: &Shared) -> std::fs::Permissions {
+/// Returns the permissions of files in the git folder: only the owner may read them, unless git shares the repository.
+pub(crate) fn file_mode(shared: &Shared) -> std::fs::Permissions {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = match shared {
         Shared::Umask => 0o600,
