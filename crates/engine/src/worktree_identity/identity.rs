@@ -32,6 +32,7 @@ use super::exclude::ensure_excluded;
 pub use super::identity_file::{IdentityError, WorktreeIdentity};
 use super::identity_file::{SCHEMA, Stored, load};
 use jit_git::config::Shared;
+use jit_git::discover::is_place;
 use jit_git::{GitEnv, Place};
 use jit_os::file;
 
@@ -134,6 +135,22 @@ pub fn load_or_create(
         }
         stored => scene.settle(stored, need),
     }
+}
+
+/// Returns the identity for a command that reads. `None` outside a worktree, and in a folder without git that was not set
+/// up: nothing is created there (A3).
+pub fn for_reader(
+    place: &Place,
+    now: Timestamp,
+) -> Result<(Option<WorktreeIdentity>, Vec<Notice>), IdentityError> {
+    let Some(file) = truth_file(place) else {
+        return Ok((None, Vec::new()));
+    };
+    let is_plain = !place.has_git() && !place.local_jit.as_deref().is_some_and(is_place);
+    if is_plain && matches!(load(&file)?, Stored::Missing) {
+        return Ok((None, Vec::new()));
+    }
+    load_or_create(place, now, Need::Read).map(|(identity, notices)| (Some(identity), notices))
 }
 
 /// Writes the view if `.jit/` exists and the view is wrong. It is read only where the true identity is lost.
