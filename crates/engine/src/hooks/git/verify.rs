@@ -407,14 +407,14 @@ pub fn judge(commit: &Commit, leases: Option<&Leases>, jit_wrote: &dyn Fn(&str) 
 
 /// A refusal that names the end of a range that is no commit, if there is one.
 fn no_such_revision(git_dir: &Path, range: &str) -> Option<Box<Refusal>> {
-    let ends = range.split("..").map(|end| end.trim_start_matches(['.', '^']));
+    let mut ends = range.split("..").map(|end| end.trim_start_matches(['.', '^']));
     let is_missing = |end: &&str| {
         let commit = format!("{end}^{{commit}}");
         let known =
             Git::in_git_dir(git_dir).args(["rev-parse", "--verify", "-q", "--end-of-options", &commit]);
         !end.is_empty() && known.test().is_ok_and(|known| !known)
     };
-    let missing = ends.filter(is_missing).next()?;
+    let missing = ends.find(is_missing)?;
     let message = format!("no such revision: {missing}");
     Some(Box::new(
         Refusal::new(Code::NotFound, message).help("jit verify main..HEAD"),
