@@ -13,6 +13,7 @@ use jit_core::model::plan::Settings;
 use jit_core::model::refusal::{Code, Details, Refusal};
 use jit_engine::api::attempts::{AgentPreview, AttemptReply, AttemptRequest, DispatchAsk};
 use jit_engine::api::issues::{CreateIssue, IssueReply, IssueRequest};
+use jit_engine::api::rescue::{Force, RescueRequest};
 use jit_engine::api::units::{CreateUnit, UnitEnv, UnitReply, UnitRequest, UnitView};
 use jit_engine::api::{Answer, Reply};
 use jit_os::shell::shell_word;
@@ -126,11 +127,28 @@ fn unit(named: StartedIssue, flags: &mut Flags, call: &Invocation) -> Outcome<An
     if let Err(refusal) = &created
         && named.is_new
         && !matches!(refusal.code, Code::Unknown | Code::Busy | Code::CheckFailed)
-        && let Ok(issue) = named.id.parse()
     {
-        let _ = call.send_as("undo", IssueRequest::Delete { issue, strict: false });
+        delete(&named.id, call);
     }
     created
+}
+
+fn delete(issue: &str, call: &Invocation) {
+    if let Ok(issue) = issue.parse() {
+        let _ = call.send_as("undo", IssueRequest::Delete { issue, strict: false });
+    }
+}
+
+/// Takes back what was made for an agent that cannot be started: the unit, and the issue.
+fn undo(unit: &str, issue: &str, call: &Invocation) {
+    let abandon = RescueRequest::Abandon {
+        unit: Some(unit.to_owned()),
+        reason: "its agent could not be started".to_owned(),
+        force: Force::No,
+    };
+    if call.send_as("undo-unit", abandon).is_ok() {
+        delete(issue, call);
+    }
 }
 
 pub fn run(mut flags: Flags, call: &Invocation) -> Outcome<Output> {
@@ -141,13 +159,15 @@ pub fn run(mut flags: Flags, call: &Invocation) -> Outcome<Output> {
         None => None,
     };
     let named = issue(&flags, call)?;
+    let new_issue = named.is_new.then(|| named.id.clone());
     let answer = unit(named, &mut flags, call)?;
     let Reply::Units(UnitReply::Unit(view)) = &answer.reply else {
         return Err(unexpected());
     };
     if let Some(preview) = preview {
         say_preview(&preview, flags.detach, call);
-        return dispatch(view.unit.id.to_string(), settings, flags, answer.warnings, call);
+        let unit = view.unit.id.to_string();
+        return dispatch(unit, new_issue, settings, flags, answer.warnings, call);
     }
     if flags.shell && !call.json() {
         shell(view, call)?;
@@ -179,9 +199,11 @@ fn say_preview(preview: &AgentPreview, detach: bool, call: &Invocation) {
     }
 }
 
-/// Starts the agent in the new unit, and follows it to its end unless it is detached.
+/// Starts the agent in the new unit, and follows it to its end unless it is detached. If the agent cannot be started, a new
+/// issue goes again.
 fn dispatch(
     unit: String,
+    new_issue: Option<String>,
     run: Settings,
     flags: Flags,
     warnings: Vec<String>,
@@ -197,7 +219,13 @@ fn dispatch(
             force: flags.force,
             ..DispatchAsk::default()
         })),
-    )?;
+    );
+    if let (Err(refusal), Some(issue)) = (&started, &new_issue)
+        && refusal.code == Code::Invalid
+    {
+        undo(&unit, issue, call);
+    }
+    let started = started?;
     match flags.detach {
         true => Ok(started.warn(warnings)),
         false => logs::follow_to_the_end(Some(&unit), call),

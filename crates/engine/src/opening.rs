@@ -1,7 +1,8 @@
 //! Opens a [`Context`]: finds the place, opens the store, and loads the identity of the worktree.
 //!
 //! What must hold: a `.jit` that is a symbolic link is refused. Without `.jit/` and without a control plane, opening is
-//! refused. In a fresh clone with `.jit/`, the control plane is created at first use.
+//! refused. Without git, only a `.jit` that was set up counts ([`is_place`]). In a fresh clone with `.jit/`, the control
+//! plane is created at first use.
 
 use std::io;
 use std::path::Path;
@@ -12,6 +13,7 @@ use jit_core::model::actor::Actor;
 use jit_core::model::refusal::Code;
 use jit_core::model::time::Clock;
 use jit_git::SystemGit;
+use jit_git::discover::is_place;
 use jit_os::clock::SystemClock;
 use jit_os::{file, io_refusal};
 use jit_store::{OpenOptions, Outcome};
@@ -39,6 +41,12 @@ pub fn within(surroundings: Surroundings, options: &Options, need: Need) -> Outc
     if let Some(local) = &place.local_jit {
         // A clone may have brought it.
         file::refuse_link(local).map_err(|e| io_refusal("use", local, &e))?;
+    }
+    if !place.has_git()
+        && place.local_jit.as_ref() == Some(&place.control_dir)
+        && !is_place(&place.control_dir)
+    {
+        return Err(not_initialized(&place));
     }
     let mut warnings = whoami.warnings.clone();
     let wait = options

@@ -4,11 +4,12 @@
 //! - `common_dir`, `git_dir` and `worktree_root` are what `git rev-parse` says from the same folder with the same
 //!   environment, as physical paths: no symbolic links, no `..`, bytes unchanged.
 //! - Every worktree of a repository finds the same `control_dir`.
-//! - No git at all is an ordinary case: the nearest `.jit/` upwards, else the start, serves as both planes (A3).
+//! - No git at all is an ordinary case: the nearest place upwards, else the start, serves as both planes (A3).
 //! - A `.git` that leads nowhere is an error, never "no git": guessing would split the control plane.
 //! - A repository of another user is refused as git refuses it (L2, `owner`).
-//! - Without git, the search ends at a folder of another user, at a border of file systems, and where git's would. A
-//!   `.jit/` of another user is passed over, and so is one that is a symbolic link.
+//! - Without git, the search ends at a folder of another user, at a `.jit` of another user, at a border of file systems,
+//!   and where git's would. A `.jit` that is a symbolic link is passed over, and so is one that `jit init` did not make
+//!   ([`is_place`]).
 //!
 //! Limitations: includes in git's configuration are ignored, see [`crate::config`]; refs kept as reftable have no
 //! readable HEAD, so [`Place::branch`] then asks git.
@@ -19,8 +20,6 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-
-use rustix::io::Errno;
 
 use crate::config::{BadConfig, RepoConfig, Shared};
 use crate::files::{physical, physical_or_plain, read};
@@ -239,9 +238,14 @@ impl Place {
         let mut root = start.as_path();
         while let Some(folder) = next {
             let jit = folder.join(".jit");
-            if owners.own(&jit) && jit.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
-                root = folder;
-                break;
+            if let Ok(meta) = jit.symlink_metadata() {
+                if !owners.own(&jit) {
+                    break;
+                }
+                if meta.is_dir() && is_place(&jit) {
+                    root = folder;
+                    break;
+                }
             }
             next = folder
                 .parent()
@@ -399,6 +403,14 @@ impl Limits {
     }
 }
 
+/// Whether this `.jit` folder outside of git was set up: it has settings or a log. Any other is left over from something
+/// else, and captures no folder below it.
+pub fn is_place(jit: &Path) -> bool {
+    ["config.toml", "events"]
+        .iter()
+        .any(|name| jit.join(name).symlink_metadata().is_ok())
+}
+
 fn physical_folder(path: PathBuf, from: &'static str) -> Result<PathBuf, DiscoverError> {
     physical(&path).map_err(|source| DiscoverError::WorkTree { path, from, source })
 }
@@ -409,10 +421,10 @@ pub(super) fn read_config(file: &Path, config: &mut RepoConfig) -> Result<(), Di
             file: file.to_owned(),
             bad,
         }),
-        Err(Errno::NOENT) => Ok(()),
-        Err(error) => Err(DiscoverError::Io {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(DiscoverError::Io {
             path: file.to_owned(),
-            source: error.into(),
+            source,
         }),
     }
 }

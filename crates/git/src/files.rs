@@ -11,29 +11,41 @@ use rustix::io::Errno;
 const LARGEST: u64 = 512 << 20;
 
 /// Reads a whole file. Waits for no pipe and reads no device (L6).
-pub fn read(path: &Path) -> rustix::io::Result<Vec<u8>> {
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     read_with(path, OFlags::empty())
 }
 
-fn read_with(path: &Path, more: OFlags) -> rustix::io::Result<Vec<u8>> {
+fn read_with(path: &Path, more: OFlags) -> io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY | more;
     let fd = rustix::fs::open(path, flags, Mode::empty())?;
     let stat = rustix::fs::fstat(&fd)?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {}
-        FileType::Directory => return Err(Errno::ISDIR),
-        _ => return Err(Errno::NOTSUP),
+        FileType::Directory => return Err(Errno::ISDIR.into()),
+        _ => return Err(jit_os::file::not_a_file()),
     }
     let size = u64::try_from(stat.st_size).unwrap_or_default();
     jit_os::file::read_open(&File::from(fd), size, LARGEST)
-        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}
+
+/// Whether a read failed because the path or a folder above it is not there.
+pub(super) fn is_missing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}
+
+/// Whether a read failed because there is no file of this name: a folder is not one.
+pub(super) fn is_no_file(error: &io::Error) -> bool {
+    is_missing(error) || error.kind() == io::ErrorKind::IsADirectory
 }
 
 /// The content of a HEAD file. Very old repositories have a symbolic link instead of `ref: …`.
-pub(super) fn read_head(git_dir: &Path) -> rustix::io::Result<Vec<u8>> {
+pub(super) fn read_head(git_dir: &Path) -> io::Result<Vec<u8>> {
     let path = git_dir.join("HEAD");
     match read_with(&path, OFlags::NOFOLLOW) {
-        Err(Errno::LOOP) => {
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::LOOP) => {
             let target = rustix::fs::readlink(&path, Vec::new())?;
             if target.as_bytes().starts_with(b"refs/") {
                 Ok([b"ref: ", target.as_bytes()].concat())

@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, AtFlags, FileType};
 use rustix::io::Errno;
 
-use crate::files::{physical, physical_from, physical_or_plain, read, read_head, without_line_end};
+use crate::files::{
+    is_no_file, physical, physical_from, physical_or_plain, read, read_head, without_line_end,
+};
 
 /// A git folder that cannot be used.
 #[derive(Debug)]
@@ -58,10 +60,10 @@ pub(crate) fn parse_head(bytes: &[u8]) -> Option<HeadFile> {
     right.then(|| HeadFile::Detached(hex.to_owned()))
 }
 
-fn failed(path: &Path, error: Errno) -> Unusable {
+fn failed(path: &Path, source: io::Error) -> Unusable {
     Unusable::Io {
         path: path.to_owned(),
-        source: error.into(),
+        source,
     }
 }
 
@@ -80,7 +82,7 @@ pub(crate) fn probe(dot_git: &Path, common: Option<&Path>) -> Result<Option<GitF
                 file: dot_git.to_owned(),
                 target: std::fs::read_link(dot_git).unwrap_or_default(),
             },
-            error => failed(dot_git, error),
+            error => failed(dot_git, error.into()),
         })?;
         kind = FileType::from_raw_mode(stat.st_mode);
         real = Cow::Owned(physical(dot_git).map_err(|source| Unusable::Io {
@@ -146,7 +148,7 @@ pub(crate) fn explicit_git_dir(path: &Path, common: Option<&Path>) -> Result<Git
 pub(crate) fn git_folder(folder: &Path, common: Option<&Path>) -> Result<Option<GitFolder>, Unusable> {
     let head = match read_head(folder) {
         Ok(head) => head,
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::ISDIR) => return Ok(None),
+        Err(error) if is_no_file(&error) => return Ok(None),
         Err(error) => {
             // An unreadable HEAD: ignoring it would mean "no git here".
             return if folder.file_name() == Some(OsStr::new(".git")) {
@@ -189,7 +191,7 @@ pub(crate) fn common_of(git_dir: &Path) -> Result<(PathBuf, bool), Unusable> {
             })?;
             Ok((common, true))
         }
-        Err(Errno::NOENT) => Ok((git_dir.to_owned(), false)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((git_dir.to_owned(), false)),
         Err(error) => Err(failed(&file, error)),
     }
 }

@@ -15,10 +15,8 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use rustix::io::Errno;
-
 use crate::config::{BadConfig, Setting, settings};
-use crate::files::{physical, plain, read, read_head};
+use crate::files::{is_missing, physical, plain, read, read_head};
 use crate::git_dir::{GitFolder, Unusable, common_of, explicit_git_dir, git_folder, probe};
 use crate::gitlinks::{Wanted, paths};
 
@@ -231,8 +229,7 @@ impl Search {
         }
         let text = match read(file) {
             Ok(text) => text,
-            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
-            Err(Errno::ISDIR | Errno::NOTSUP) => return Err(unreadable(file, "it is not a file")),
+            Err(e) if is_missing(&e) => return Ok(()),
             Err(e) => return Err(unreadable(file, e)),
         };
         if depth > DEEPEST_INCLUDE {
@@ -346,7 +343,7 @@ fn links(index: &Path, git_dir: &Path, oid: usize) -> Result<Vec<PathBuf>, Unrea
     for file in std::iter::once(index.to_owned()).chain(shared.map(|entry| entry.path())) {
         match read(&file) {
             Ok(text) => texts.push((file, text)),
-            Err(Errno::NOENT | Errno::NOTDIR) => {}
+            Err(e) if is_missing(&e) => {}
             Err(e) => return Err(unreadable(&file, e)),
         }
     }

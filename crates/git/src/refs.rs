@@ -7,10 +7,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::io::Errno;
-
 use crate::discover::{DiscoverError, short_branch};
-use crate::files::{read, read_head};
+use crate::files::{is_no_file, read, read_head};
 use crate::git_dir::{HeadFile, parse_head};
 use crate::run::{Git, GitError};
 
@@ -146,7 +144,7 @@ impl<'a> Refs<'a> {
                 HeadFile::Ref(next) if depth < 5 => self.resolve(git_dir, &next, depth + 1),
                 HeadFile::Ref(_) | HeadFile::Elsewhere => None,
             },
-            Err(Errno::NOENT | Errno::ISDIR | Errno::NOTDIR) => self.packed(name),
+            Err(error) if is_no_file(&error) => self.packed(name),
             Err(_) => None,
         }
     }

@@ -529,6 +529,12 @@ fn a2_ceilings_stop_the_search() {
     }
 }
 
+/// What `jit init` leaves without git.
+fn set_up(folder: &Path) {
+    fs::create_dir_all(folder.join(".jit")).expect("folder");
+    fs::write(folder.join(".jit/config.toml"), "").expect("file");
+}
+
 #[test]
 fn a2_no_git_at_all() {
     let world = GitWorld::new();
@@ -543,7 +549,7 @@ fn a2_no_git_at_all() {
     assert_eq!(place.control_dir, deep.join(".jit"));
     assert_eq!(branch(&place), None);
 
-    fs::create_dir(world.path("plain/.jit")).expect("folder");
+    set_up(&world.path("plain"));
     let place = Place::discover(&deep, &env).expect("a place");
     assert_eq!(place.worktree_root, Some(world.path("plain")));
     assert_eq!(place.local_jit.as_ref(), Some(&place.control_dir));
@@ -696,13 +702,14 @@ fn l2_the_repository_cannot_allow_itself() {
 }
 
 #[test]
-fn l2_a_jit_folder_of_another_user_captures_nothing() {
+fn l2_a_jit_folder_of_another_user_ends_the_search() {
     let world = GitWorld::new();
-    let below = world.path("shared/mine");
-    fs::create_dir_all(world.path("shared/.jit")).expect("folder");
+    let below = world.path("top/shared/mine");
+    set_up(&world.path("top"));
+    set_up(&world.path("top/shared"));
     fs::create_dir_all(&below).expect("folder");
-    assert_eq!(discover(&below).control_dir, world.path("shared/.jit"));
-    if !give_away(&world.path("shared/.jit")) {
+    assert_eq!(discover(&below).control_dir, world.path("top/shared/.jit"));
+    if !give_away(&world.path("top/shared/.jit")) {
         // Only root can give a folder away.
         return;
     }
@@ -710,10 +717,25 @@ fn l2_a_jit_folder_of_another_user_captures_nothing() {
 }
 
 #[test]
+fn a3_without_git_only_a_folder_that_was_set_up_is_a_place() {
+    let world = GitWorld::new();
+    let below = world.path("top/middle/below");
+    fs::create_dir_all(&below).expect("folder");
+    set_up(&world.path("top"));
+    // Left over from a reading command of an earlier version.
+    fs::create_dir_all(world.path("top/middle/.jit")).expect("folder");
+    fs::write(world.path("top/middle/.jit/worktree.json"), "{}").expect("file");
+    assert_eq!(discover(&below).control_dir, world.path("top/.jit"));
+    // A log without settings is a place too.
+    fs::create_dir(world.path("top/middle/.jit/events")).expect("folder");
+    assert_eq!(discover(&below).control_dir, world.path("top/middle/.jit"));
+}
+
+#[test]
 fn a3_without_git_the_search_ends_at_a_folder_of_another_user() {
     let world = GitWorld::new();
     let (theirs, below) = (world.path("top/theirs"), world.path("top/theirs/mine/below"));
-    fs::create_dir_all(world.path("top/.jit")).expect("folder");
+    set_up(&world.path("top"));
     fs::create_dir_all(&theirs).expect("folder");
     if !give_away(&theirs) {
         // Only root can give a folder away.
@@ -746,7 +768,7 @@ fn a3_without_git_a_link_is_no_jit_folder() {
 fn a3_the_start_folder_is_meant_where_somebody_says_so() {
     let world = GitWorld::new();
     let below = world.path("top/below");
-    fs::create_dir_all(world.path("top/.jit")).expect("folder");
+    set_up(&world.path("top"));
     fs::create_dir_all(&below).expect("folder");
     let found = discover(&below);
     assert_eq!(found.found_above(), Some(world.path("top").as_path()));

@@ -111,13 +111,8 @@ pub fn refresh(path: &Path, content: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Replaces a file atomically without waiting for the disk. Only its owner may read it, unless a group shares the folder.
-pub fn refresh_private(path: &Path, content: &[u8]) -> io::Result<()> {
-    let folder = std::fs::metadata(folder_of(path))?.permissions().mode();
-    let mode = match folder & 0o020 {
-        0 => 0o600,
-        _ => folder & 0o666,
-    };
+/// Replaces a file atomically without waiting for the disk. The file gets these permissions.
+pub fn refresh_with(path: &Path, content: &[u8], permissions: std::fs::Permissions) -> io::Result<()> {
     let temporary = Temporary { path: beside(path)? };
     let file = OpenOptions::new()
         .write(true)
@@ -125,7 +120,7 @@ pub fn refresh_private(path: &Path, content: &[u8]) -> io::Result<()> {
         .mode(0o600)
         .open(&temporary.path)?;
     // The umask may have taken bits.
-    file.set_permissions(std::fs::Permissions::from_mode(mode))?;
+    file.set_permissions(permissions)?;
     (&file).write_all(content)?;
     std::fs::rename(&temporary.path, path)?;
     temporary.taken();

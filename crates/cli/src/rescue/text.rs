@@ -1,6 +1,7 @@
 //! Text of rescues.
 
 use crate::render::{Style, clean_line, table};
+use jit_engine::api::rescue::ALREADY;
 use jit_engine::api::rescue::Cleaned;
 use jit_engine::api::rescue::RescueReply;
 use jit_engine::api::rescue::RescueView;
@@ -28,7 +29,11 @@ pub fn text(reply: &RescueReply, style: Style) -> String {
             let branch = done.branch.as_deref().map_or("no branch".to_owned(), |name| {
                 format!("branch {}", style.bold(&clean_line(name)))
             });
-            let restored = format!("Restored {} ({branch})\n", style.bold(&clean_line(&done.path)));
+            let path = style.bold(&clean_line(&done.path));
+            let restored = match &*done.from {
+                ALREADY => format!("{path} was restored already ({branch})\n"),
+                _ => format!("Restored {path} ({branch})\n"),
+            };
             restored + &next_text(&done.next)
         }
         RescueReply::Pruned(PrunedRescues { pruned, freed_bytes }) => {

@@ -10,8 +10,9 @@ use std::process::{Command, Stdio};
 
 use jit_agents::event::{AgentEvent, AgentVerdict};
 use jit_agents::job::{Job, Resume};
-use jit_agents::{Stdin, by_name};
-use jit_engine::hooks::agent::permission::Policy;
+use jit_agents::{Ask, Permission, Question, Stdin, by_name};
+use jit_engine::api::hooks::{HookReply, HookRequest, PermissionAsk, ToolPermission};
+use jit_engine::api::{Options, Reply};
 use jit_testkit::agent_cli::{Agent, Bench};
 use jit_testkit::scripted_model::{ModelApi, ModelTurn};
 use jit_testkit::world::World;
@@ -21,6 +22,43 @@ const ONE: &str = "11111111-1111-4111-8111-111111111111";
 const TWO: &str = "22222222-2222-4222-8222-222222222222";
 /// Where the driver finds its job and leaves what was said.
 const FOLDER: &str = "JIT_TEST_FOLDER";
+
+/// Answers the agent's questions through the API, as the shim does.
+struct Questions<'a>(&'a Job);
+
+impl Questions<'_> {
+    fn ask(&self, question: &Question<'_>, approve: bool) -> Permission {
+        let options = Options {
+            dir: Some(self.0.dir.clone()),
+            agent: Some(self.0.worker.to_string()),
+            ..Options::default()
+        };
+        let ask = PermissionAsk {
+            tool: question.tool.to_owned(),
+            input: question.input.get().to_owned(),
+            cwd: question.cwd.map(|cwd| cwd.to_owned().into()),
+            allowed: self.0.allowed_tools.clone(),
+            approve,
+        };
+        let answer = jit_engine::handle::ask(&options, HookRequest::Permission(Box::new(ask)));
+        match answer.expect("an answer").reply {
+            Reply::Hooks(HookReply::Permission(ToolPermission::Allow)) => Permission::Allow,
+            Reply::Hooks(HookReply::Permission(ToolPermission::Warn(text))) => Permission::Warn(text),
+            Reply::Hooks(HookReply::Permission(ToolPermission::Deny(text))) => Permission::Deny(text),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+impl Ask for Questions<'_> {
+    fn may(&mut self, question: &Question<'_>) -> Permission {
+        self.ask(question, false)
+    }
+
+    fn approve(&mut self, question: &Question<'_>) -> Permission {
+        self.ask(question, true)
+    }
+}
 
 /// Runs one job to its end.
 #[test]
@@ -54,7 +92,7 @@ fn driver() {
         stdin = None;
     }
     let mut listener = agent.listener(&job);
-    let mut ask = Policy::of(&job);
+    let mut ask = Questions(&job);
     let mut said = Vec::new();
     for line in BufReader::new(child.stdout.take().expect("a pipe")).split(b'\n') {
         let heard = listener.line(&line.expect("a line"), &mut ask);

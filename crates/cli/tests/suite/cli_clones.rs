@@ -272,6 +272,41 @@ fn a3_init_without_git_means_this_folder_and_says_so() {
 }
 
 #[test]
+fn a3_a_reading_command_makes_no_place_without_git() {
+    let world = World::new(JIT);
+    let top = world.root().join("plain");
+    let below = top.join("below");
+    fs::create_dir_all(&below).expect("folders");
+    for words in [
+        &["whoami"][..],
+        &["worktree", "info"],
+        &["config", "show"],
+        &["doctor"],
+        &["status"],
+    ] {
+        let _ = world.jit_in(&top, words);
+        assert!(!top.join(".jit").exists(), "{words:?}");
+    }
+    let who = world.jit_in(&top, ["whoami", "--json"]).ok().json();
+    assert!(who["worktree_id"].is_null(), "{who}");
+    // What earlier versions left captures nothing, and is no place itself.
+    fs::create_dir(top.join(".jit")).expect("a folder");
+    fs::write(top.join(".jit/worktree.json"), "{}").expect("a file");
+    for folder in [&top, &below] {
+        let ran = world.jit_in(folder, ["issue", "create", "x"]).exits(3);
+        assert!(ran.stderr.contains("jit init"), "{}", ran.stderr);
+    }
+    let who = world.jit_in(&below, ["whoami", "--json"]).ok().json();
+    assert_eq!(who["root"], below.to_str().expect("text"));
+    // `jit init` makes a place.
+    fs::remove_dir_all(top.join(".jit")).expect("removed");
+    let _ = world.jit_in(&top, ["init"]).ok();
+    let _ = world.jit_in(&below, ["issue", "create", "x"]).ok();
+    let who = world.jit_in(&below, ["whoami", "--json"]).ok().json();
+    assert_eq!(who["root"], top.to_str().expect("text"));
+}
+
+#[test]
 fn a3_a_border_of_file_systems_ends_the_search() {
     if !inside_own_mounts(module_path!(), "a3_a_border_of_file_systems_ends_the_search") {
         return;

@@ -534,3 +534,17 @@ fn c5_a_server_without_a_log_checks_the_form_of_trailers() {
     );
     assert!(!bare.join("jit").exists());
 }
+
+#[test]
+fn c4_a_revision_that_does_not_exist_is_named() {
+    let world = World::with_jit(JIT);
+    world.git(&world.repo(), ["commit", "-q", "--allow-empty", "-m", "one"]);
+    for range in ["nosuch..HEAD", "HEAD...nosuch", "nosuch", "^nosuch"] {
+        let ran = world.jit(["verify", range]).exits(3);
+        assert!(
+            ran.stderr.contains("error: no such revision: nosuch\n"),
+            "{}",
+            ran.stderr
+        );
+    }
+}

@@ -118,6 +118,22 @@ fn c4_the_commit_that_records_the_end_of_an_issue_names_its_lease_and_is_verifie
 }
 
 #[test]
+fn c4_a_revert_of_the_commit_that_records_the_end_names_no_lease() {
+    let story = Story::new();
+    let world = &story.world;
+    let _ = world.jit_as("agent:a", ["claim", "acquire", "WI-1"]).ok();
+    let _ = world
+        .jit_as("agent:a", ["issue", "update", "WI-1", "--state", "done"])
+        .ok();
+    story.commit("agent:a", "done");
+    assert_ne!(story.lease(), "");
+    let _ = story.git("agent:a", &["revert", "--no-edit", "HEAD"]).ok();
+    assert_eq!(story.lease(), "");
+    let verdict = story.verdict("HEAD~..HEAD", 0).remove(0);
+    assert!(verdict.contains("unknown"), "{verdict}");
+}
+
+#[test]
 fn c4_a_rebase_without_changes_leaves_work_verified() {
     let story = Story::new();
     let world = &story.world;

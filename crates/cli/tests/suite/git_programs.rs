@@ -170,6 +170,23 @@ fn l2_looking_at_conflicts_and_units_starts_nothing_of_the_repository() {
 }
 
 #[test]
+fn h8_conflicts_names_a_worktree_that_it_could_not_examine() {
+    let world = world();
+    let _ = world.jit_as(HUMAN, ["worktree", "create", "one"]).ok();
+    let (program, _) = filter(&world);
+    world.git(&world.repo(), ["config", "filter.large.clean", &program]);
+    fs::write(world.root().join("repo-worktrees/one/data.bin"), "changed\n").expect("a file");
+    let ran = world.jit_as(HUMAN, ["conflicts"]).exits(6);
+    assert!(
+        ran.stdout.contains("one could not be examined: "),
+        "{}",
+        ran.stdout
+    );
+    let picture = world.jit_as(HUMAN, ["conflicts", "--json"]).exits(6).json();
+    assert_eq!(picture["conflicts"], json!([]));
+}
+
+#[test]
 fn l2_a_landing_is_refused_before_a_file_changes() {
     let yard = Yard::checked_out();
     let repo = yard.repo();

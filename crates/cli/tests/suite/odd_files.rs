@@ -194,3 +194,74 @@ fn a5_what_jit_keeps_in_the_git_folder_is_private_under_any_umask() {
         }
     }
 }
+
+#[test]
+fn a5_a_folder_that_everybody_may_write_opens_nothing_of_jit() {
+    let world = World::new(JIT);
+    let git = world.repo().join(".git");
+    let script = format!("umask 000 && chmod 777 .git && '{JIT}' init && '{JIT}' issue create Work");
+    let mut shell = world.command("sh", &world.repo());
+    shell.args(["-c", &script]);
+    let _ = world.run(shell).ok();
+    let mode = |name: &str| {
+        let meta = fs::metadata(git.join(name)).expect(name);
+        meta.permissions().mode() & 0o777
+    };
+    assert_eq!((mode("jit-seen"), mode("jit-worktree.json")), (0o600, 0o600));
+    // Unless the repository is shared.
+    world.git(&world.repo(), ["config", "core.sharedRepository", "group"]);
+    let _ = world.jit(["issue", "create", "More"]).ok();
+    let _ = world.jit(["issue", "list"]).ok();
+    assert_eq!(mode("jit-seen"), 0o660);
+}
+
+#[test]
+fn l6_a_pipe_or_a_device_in_place_of_a_file_that_jit_reads_is_named() {
+    let world = World::with_jit(JIT);
+    let repo = world.repo();
+    let refused = |words: &[&str], file: &Path| {
+        let mut command = world.command("timeout", &repo);
+        command.arg("60").arg(JIT).args(words);
+        let ran = world.run(command);
+        assert!(!matches!(ran.code, 0 | 124), "{words:?}: {}", ran.code);
+        let said = format!("{:?}", file.file_name().expect("a name")).replace('"', "");
+        assert!(
+            ran.stderr.contains("it is not a regular file") && ran.stderr.contains(&said),
+            "{words:?}: {}",
+            ran.stderr
+        );
+    };
+    let replace = |file: &Path, by: &str| {
+        let _ = fs::remove_file(file);
+        fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
+        match by {
+            "pipe" => {
+                fs::write(file, "").expect("a file");
+                make_pipe(&world, file);
+            }
+            device => std::os::unix::fs::symlink(device, file).expect("a link"),
+        }
+    };
+    let exclude = repo.join(".git/info/exclude");
+    let own = world.home().join(".config/jit/config.toml");
+    for by in ["pipe", "/dev/zero"] {
+        replace(&exclude, by);
+        refused(&["init"], &exclude);
+        fs::remove_file(&exclude).expect("a file");
+        replace(&own, by);
+        refused(&["issue", "list"], &own);
+        fs::remove_file(&own).expect("a file");
+    }
+    // The user may link to a file.
+    fs::write(world.root().join("mine.toml"), "").expect("a file");
+    std::os::unix::fs::symlink(world.root().join("mine.toml"), &own).expect("a link");
+    let _ = world.jit(["issue", "list"]).ok();
+    for name in ["HEAD", "config"] {
+        let file = repo.join(".git").join(name);
+        let kept = fs::read(&file).expect("a file");
+        replace(&file, "pipe");
+        refused(&["issue", "list"], &file);
+        fs::remove_file(&file).expect("a file");
+        fs::write(&file, kept).expect("a file");
+    }
+}

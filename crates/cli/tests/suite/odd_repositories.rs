@@ -217,4 +217,12 @@ fn i6_start_tells_that_it_does_not_begin_at_the_branch_that_is_checked_out() {
         .ok()
         .stderr;
     assert!(!told.contains("begins at"), "{told}");
+    // Without a branch the commit is named.
+    yard.world.git(&repo, ["switch", "-q", "--detach"]);
+    let commit = yard.world.git(&repo, ["rev-parse", "--short", "HEAD"]);
+    let said = yard.jit(["start", "on no branch"]).ok().stderr;
+    assert!(
+        said.contains("begins at main") && said.contains(&format!("--base {}", commit.trim())),
+        "{said}"
+    );
 }

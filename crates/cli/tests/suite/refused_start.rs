@@ -1,6 +1,7 @@
 //! I6, G4: a refused `jit start` or dispatch leaves nothing: no issue, no claim, no worktree, no branch.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use jit_testkit::world::World;
 
@@ -54,6 +55,46 @@ fn g4_a_unit_stays_ready_when_its_agent_cannot_be_started() {
     let now = unit(&world, "u");
     assert_eq!(now["state"], "READY", "{now}");
     assert_eq!(now["attempt"], 0, "{now}");
+}
+
+#[test]
+fn g1_a_script_whose_interpreter_is_missing_leaves_the_unit_ready() {
+    let world = world();
+    let events = world.events().len();
+    let write = |path: &std::path::Path| {
+        fs::write(path, "#!/no/interp\n").expect("a script");
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a mode");
+    };
+    // With an absolute path, before anything is created.
+    let bad = world.root().join("bad");
+    write(&bad);
+    let command = ["--agent", "command", "--command"];
+    let start = ["start", "new thing"].iter().chain(&command);
+    let refused = world.jit(start.chain(&[bad.to_str().expect("text")])).exits(2);
+    assert!(refused.stderr.contains("could be started"), "{}", refused.stderr);
+    assert_eq!(world.events().len(), events, "nothing was claimed or created");
+    // With a relative one, which is known once the worktree is there: all is taken back.
+    write(&world.repo().join("bad"));
+    world.git(&world.repo(), ["add", "bad"]);
+    world.git(&world.repo(), ["commit", "-q", "-m", "bad"]);
+    let before = issues(&world);
+    let start = ["start", "new thing"].iter().chain(&command);
+    let _ = world.jit(start.chain(&["./bad"])).exits(2);
+    assert_eq!(issues(&world), before);
+    let claims = world.jit(["claim", "list", "--json"]).ok().json();
+    assert_eq!(claims["active"].as_array().map(Vec::len), Some(0), "{claims}");
+    assert_eq!(world.git(&world.repo(), ["branch", "--list", "jit/*"]), "");
+    // In a unit that is there already.
+    let tree = create(&world, &["u"]);
+    write(&tree.join("bad"));
+    let dispatch = ["worktree", "dispatch", "u"].iter().chain(&command);
+    let _ = world.jit(dispatch.chain(&["./bad"])).exits(2);
+    let now = unit(&world, "u");
+    assert_eq!(
+        (&now["state"], &now["attempt"]),
+        (&"READY".into(), &0.into()),
+        "{now}"
+    );
 }
 
 #[test]

@@ -189,6 +189,39 @@ fn h7_in_tables_a_branch_of_that_name_is_not_taken_for_the_old_one() {
 }
 
 #[test]
+fn h7_a_restore_that_is_done_succeeds_again() {
+    let world = world();
+    let dir = unit(&world, "u1", TO_READY);
+    commit(&world, &dir, "x.txt", "committed\n");
+    write(&dir.join("y.txt"), "not committed\n");
+    let id = abandoned(&world, "u1");
+    // Killed after its last step, before it could say so.
+    let mut jit = world.jit_command(&world.repo());
+    jit.env("JIT_TEST_DIE_AT", "unlocked")
+        .args(["rescue", "restore", &id]);
+    assert_ne!(world.run(jit).code, 0);
+    write(&dir.join("y.txt"), "worked on\n");
+    let said = world.jit(["rescue", "restore", &id]).ok().stdout;
+    assert!(said.contains("was restored already"), "{said}");
+    let done = world.jit(["rescue", "restore", &id, "--json"]).ok().json();
+    assert_eq!(
+        (&done["from"], &done["branch"], &done["path"]),
+        (&"already".into(), &"u1".into(), &dir.to_str().into())
+    );
+    assert_eq!(
+        fs::read_to_string(dir.join("y.txt")).expect("a file"),
+        "worked on\n"
+    );
+    // Another folder in its place is not it.
+    let root = dir.to_str().expect("UTF-8");
+    world.git(&world.repo(), ["worktree", "remove", "--force", root]);
+    fs::create_dir_all(&dir).expect("a folder");
+    write(&dir.join("mine"), "mine\n");
+    let refused = world.jit(["rescue", "restore", &id, "--json"]).exits(2).json();
+    assert_eq!(refused["error"]["code"], "exists", "{refused}");
+}
+
+#[test]
 fn h7_a_restore_that_was_killed_goes_on() {
     let world = world();
     let dir = unit(&world, "u1", TO_READY);

@@ -178,6 +178,9 @@ impl fmt::Display for RescueId {
     }
 }
 
+/// An earlier command restored it: nothing was left to do.
+pub const ALREADY: &str = "already";
+
 /// The result of restoring a rescue.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Restored {
@@ -185,7 +188,7 @@ pub struct Restored {
     pub path: String,
     /// Null when HEAD is detached there.
     pub branch: Option<String>,
-    /// `trash` or `refs`.
+    /// `trash` or `refs`, or `already` if an earlier command restored it.
     pub from: Cow<'static, str>,
     /// Commands that bring it to the target.
     pub next: Vec<String>,

@@ -124,7 +124,8 @@ pub(crate) fn dispatch_unit(cx: &Context, ask: &DispatchAsk) -> Outcome<Answer> 
     require_may_decide(cx, &crate::write_path::view(cx)?, &unit, "jit worktree dispatch")?;
     require_may_bypass(cx, &ask.run)?;
     let (ask, as_before) = crate::attempts::retry_settings::over_before(cx, &unit, ask)?;
-    require_startable(cx, &ask.run)?;
+    let folder = unit.worktree_id.is_some().then(|| Path::new(&unit.worktree_path));
+    require_startable(cx, &ask.run, folder)?;
     let unit = start_attempt(cx, &unit.id, &ask)?;
     let view = crate::write_path::view(cx)?;
     let shown = UnitView {
@@ -261,10 +262,11 @@ fn known_agent(run: &Settings) -> Outcome<Box<dyn agents::Agent>> {
     Ok(program)
 }
 
-/// Refuses settings with which no agent could be started, before anything is changed for it.
-pub(crate) fn require_startable(cx: &Context, run: &Settings) -> Outcome<()> {
+/// Refuses settings with which no agent could be started, before anything is changed for it. `folder` is the unit's
+/// worktree, if there is one already.
+pub(crate) fn require_startable(cx: &Context, run: &Settings, folder: Option<&Path>) -> Outcome<()> {
     let _ = known_agent(&run.over(&run_settings(cx)))?;
-    match missing_program(cx, run) {
+    match missing_program(cx, run, folder) {
         None => Ok(()),
         Some(program) => Err(Box::new(
             Refusal::new(
@@ -623,8 +625,8 @@ fn uuid() -> std::io::Result<String> {
     Ok([&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-"))
 }
 
-/// Returns the name of the program for these settings if it is not installed.
-pub(crate) fn missing_program(cx: &Context, run: &Settings) -> Option<String> {
+/// Returns the name of the program for these settings if it cannot be started in this folder.
+pub(crate) fn missing_program(cx: &Context, run: &Settings, folder: Option<&Path>) -> Option<String> {
     let run = run.over(&crate::attempts::dispatch::run_settings(cx));
     let named = run.command.as_ref().and_then(|words| words.first().cloned());
     let usual = || {
@@ -634,7 +636,7 @@ pub(crate) fn missing_program(cx: &Context, run: &Settings) -> Option<String> {
     };
     named
         .or_else(usual)
-        .filter(|program| !program::can_be_started(program))
+        .filter(|program| !program::can_be_started(program, folder))
 }
 
 #[cfg(test)]

@@ -616,7 +616,7 @@ fn hand_to_kind(cx: &Context, unit: &Unit, ask: &HandAsk, to: String) -> Outcome
         then.tokens = then.tokens.plus(running.sum.tokens);
     }
     let _ = crate::attempts::dispatch::job(cx, &then, &dispatch)?;
-    if let Some(program) = crate::attempts::dispatch::missing_program(cx, &dispatch.run) {
+    if let Some(program) = crate::attempts::dispatch::missing_program(cx, &dispatch.run, None) {
         return Err(Box::new(
             Refusal::new(
                 Code::Invalid,

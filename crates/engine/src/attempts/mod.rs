@@ -45,7 +45,7 @@ pub(crate) fn handle(cx: &Context, request: AttemptRequest) -> Outcome<Answer> {
 /// Shows the settings and limits of an agent before it is started.
 fn preview(cx: &Context, run: &Settings, force: bool) -> Outcome<Answer> {
     dispatch::require_may_bypass(cx, run)?;
-    dispatch::require_startable(cx, run)?;
+    dispatch::require_startable(cx, run, None)?;
     accounts::require_open_account(cx, run, force, None)?;
     let preview = AgentPreview {
         settings: run.over(&dispatch::run_settings(cx)),

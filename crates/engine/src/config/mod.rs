@@ -353,7 +353,7 @@ impl Config {
     }
 
     fn read_users(&mut self, file: &Path) -> Result<(), ConfigError> {
-        match jit_git::files::read(file).map_err(io::Error::from) {
+        match jit_git::files::read(file) {
             Ok(bytes) => self.read_file(Layer::User, file, &bytes),
             Err(error)
                 if matches!(

@@ -234,7 +234,7 @@ fn merge_driver(found: &mut Findings, place: &Place, common: &Path) {
     match setup::merge_driver(common) {
         Driver::Current(command) => {
             found.ok("merge driver", "registered");
-            if !setup::driver_has_program(&command) && !jit_os::program::can_be_started("jit") {
+            if !setup::driver_has_program(&command) && !jit_os::program::can_be_started("jit", None) {
                 found.warn(
                     "path",
                     "git will not find the merge driver, and merges issues line by line: there is no jit on PATH",

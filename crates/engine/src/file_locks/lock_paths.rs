@@ -115,7 +115,7 @@ impl<'a> Paths<'a> {
     /// Whether git would ignore a path below `root`. A tracked path that matches an ignore rule counts as ignored
     /// too: its lock becomes wider, never narrower.
     fn ignores(&self, root: &Path, path: &str, is_dir: bool) -> bool {
-        let read = |path: &Path| std::fs::read(path).unwrap_or_default();
+        let read = |path: &Path| jit_git::files::read(path).unwrap_or_default();
         let mut ignore = Ignore::new().any_case(self.git.ignore_case);
         if let Some(file) = self.excludes_file() {
             ignore = ignore.excludes_file(&read(&file));

@@ -731,14 +731,8 @@ fn bound_agent(options: &Options) -> Outcome<Answer> {
 
 fn whoami(options: &Options) -> Outcome<Answer> {
     let found = Surroundings::find(options)?;
-    let (worktree_id, notices) = match found.place.worktree_root {
-        Some(_) => {
-            let (found, notices) = identity::load_or_create(&found.place, jiff::Timestamp::now(), Need::Read)
-                .map_err(|e| refuse(Code::Invalid, e))?;
-            (Some(found.worktree_id), notices)
-        }
-        None => (None, Vec::new()),
-    };
+    let (identity, notices) =
+        identity::for_reader(&found.place, jiff::Timestamp::now()).map_err(|e| refuse(Code::Invalid, e))?;
     let branch = found.place.branch().map_err(|e| refuse(Code::Invalid, e))?;
     let whoami = &found.whoami;
     let caller = Caller {
@@ -754,7 +748,7 @@ fn whoami(options: &Options) -> Outcome<Answer> {
         detected_agent: whoami.detected_agent.as_ref().map(|agent| agent.name.to_owned()),
         detected_by: whoami.detected_agent.as_ref().map(|agent| agent.mark.to_string()),
         detected_in: whoami.detected_agent.as_ref().and_then(|agent| agent.process),
-        worktree_id,
+        worktree_id: identity.map(|identity| identity.worktree_id),
         branch,
     };
     let mut answer = found.answer(SetupReply::Caller(caller));

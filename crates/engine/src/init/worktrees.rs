@@ -24,14 +24,7 @@ fn invalid(e: impl ToString) -> Box<jit_core::model::refusal::Refusal> {
 /// Returns the identity and the folders of the current worktree.
 pub(super) fn info(options: &Options) -> Outcome<Answer> {
     let Surroundings { place, .. } = Surroundings::find(options)?;
-    let (identity, notices) = match place.worktree_root {
-        Some(_) => {
-            let (found, notices) =
-                identity::load_or_create(&place, jiff::Timestamp::now(), Need::Read).map_err(invalid)?;
-            (Some(found), notices)
-        }
-        None => (None, Vec::new()),
-    };
+    let (identity, notices) = identity::for_reader(&place, jiff::Timestamp::now()).map_err(invalid)?;
     let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.to_string_lossy().into_owned());
     let info = WorktreeInfo {
         branch: place.branch().map_err(invalid)?,

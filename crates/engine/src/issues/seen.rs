@@ -166,7 +166,7 @@ impl Seen {
         })
     }
 
-    pub fn save(&self, git_dir: &Path) -> io::Result<()> {
+    pub fn save(&self, git_dir: &Path, permissions: fs::Permissions) -> io::Result<()> {
         let mut bytes = Vec::with_capacity(HEAD + self.issues.len() * RECORD + self.ids.len());
         bytes.extend(self.index.to_le_bytes());
         bytes.extend(self.folder.to_le_bytes());
@@ -177,7 +177,7 @@ impl Seen {
             bytes.extend(one.end.to_le_bytes());
         }
         bytes.extend(self.ids.as_bytes());
-        file::refresh_private(&path(git_dir), &bytes)
+        file::refresh_with(&path(git_dir), &bytes, permissions)
     }
 
     fn id(&self, n: usize) -> &str {

@@ -131,7 +131,7 @@ pub fn lacks(cx: &Context, plan: &Plan) -> Outcome<Vec<PlanProblem>> {
         }
     }
     for (n, unit) in plan.units.iter().enumerate() {
-        if let Some(program) = missing_program(cx, &plan.settings(unit, &Settings::default())) {
+        if let Some(program) = missing_program(cx, &plan.settings(unit, &Settings::default()), None) {
             let place = match (&unit.run.command, &plan.run.command) {
                 (Some(_), _) => format!("units[{n}].run.command"),
                 (None, Some(_)) => "run.command".to_owned(),

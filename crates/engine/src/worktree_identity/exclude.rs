@@ -114,10 +114,14 @@ pub fn remove_excluded(common_dir: &Path) -> io::Result<bool> {
 }
 
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match std::fs::read(path) {
+    // The user may keep it elsewhere and link to it.
+    match jit_git::files::read(path) {
         Ok(content) => Ok(Some(content)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+        Err(error) => {
+            let message = format!("{}: {error}", path.display());
+            Err(io::Error::new(error.kind(), message))
+        }
     }
 }
 

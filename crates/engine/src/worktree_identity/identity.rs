@@ -32,6 +32,7 @@ use super::exclude::ensure_excluded;
 pub use super::identity_file::{IdentityError, WorktreeIdentity};
 use super::identity_file::{SCHEMA, Stored, load};
 use jit_git::config::Shared;
+use jit_git::discover::is_place;
 use jit_git::{GitEnv, Place};
 use jit_os::file;
 
@@ -136,6 +137,22 @@ pub fn load_or_create(
     }
 }
 
+/// Returns the identity for a command that reads. `None` outside a worktree, and in a folder without git that was not set
+/// up: nothing is created there (A3).
+pub fn for_reader(
+    place: &Place,
+    now: Timestamp,
+) -> Result<(Option<WorktreeIdentity>, Vec<Notice>), IdentityError> {
+    let Some(file) = truth_file(place) else {
+        return Ok((None, Vec::new()));
+    };
+    let is_plain = !place.has_git() && !place.local_jit.as_deref().is_some_and(is_place);
+    if is_plain && matches!(load(&file)?, Stored::Missing) {
+        return Ok((None, Vec::new()));
+    }
+    load_or_create(place, now, Need::Read).map(|(identity, notices)| (Some(identity), notices))
+}
+
 /// Writes the view if `.jit/` exists and the view is wrong. It is read only where the true identity is lost.
 pub fn ensure_view(place: &Place, identity: &WorktreeIdentity) -> io::Result<bool> {
     let (Some(local), Some(common)) = (&place.local_jit, &place.common_dir) else {
@@ -176,8 +193,8 @@ pub fn peek(git_dir: &Path) -> Option<WorktreeIdentity> {
     }
 }
 
-/// Returns the permissions of the file: only its owner may read it, unless git shares the repository.
-fn file_mode(shared: &Shared) -> std::fs::Permissions {
+/// Returns the permissions of files in the git folder: only the owner may read them, unless git shares the repository.
+pub(crate) fn file_mode(shared: &Shared) -> std::fs::Permissions {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = match shared {
         Shared::Umask => 0o600,

@@ -170,20 +170,33 @@ pub(crate) fn create_unit(cx: &Context, asked: &CreateUnit) -> Outcome<Answer> {
     Ok(answer)
 }
 
-/// A warning if the unit does not begin at the branch that is checked out here, and would lack commits of it.
+/// A warning if the unit does not begin at what is checked out here, and would lack commits of it.
 fn begun_elsewhere(cx: &Context, asked: &CreateUnit, unit: &Unit) -> Outcome<Option<String>> {
-    let Some(here) = cx.branch.as_deref().filter(|here| *here != unit.target) else {
-        return Ok(None);
-    };
-    if asked.base.is_some() || asked.target.is_some() {
+    if asked.base.is_some() || asked.target.is_some() || cx.branch.as_ref() == Some(&unit.target) {
         return Ok(None);
     }
+    // Detached: its commit has no other name.
+    let detached = match (&cx.branch, &cx.place.worktree_root) {
+        (None, Some(root)) => {
+            let commit = cx.git_at(root).args(["rev-parse", "--short", "HEAD"]).run();
+            commit
+                .ok()
+                .map(|commit| String::from_utf8_lossy(commit.trim_ascii()).into_owned())
+        }
+        _ => None,
+    };
+    let Some(here) = cx.branch.as_deref().or(detached.as_deref()) else {
+        return Ok(None);
+    };
     let view = crate::write_path::view(cx)?;
     let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
     if units.iter().any(|other| other.branch == here) {
         return Ok(None);
     }
-    let tip = format!("refs/heads/{here}");
+    let tip = match detached {
+        Some(_) => here.to_owned(),
+        None => format!("refs/heads/{here}"),
+    };
     let has = cx
         .git_in(crate::units::service::common(cx)?)
         .args(["merge-base", "--is-ancestor", &tip, &unit.base])

@@ -12,7 +12,6 @@
 use std::path::{Path, PathBuf};
 
 use jit_agents::hooks::{Program, input, settings};
-use jit_agents::job::Job;
 use jit_agents::rules::{self, Rule};
 use jit_agents::{Ask, Permission, Question, short};
 use jit_core::model::refusal::Code;
@@ -29,7 +28,7 @@ use crate::refusals::refuse;
 
 /// Answers the questions of one running agent.
 #[derive(Debug)]
-pub struct Policy {
+struct Policy {
     options: Options,
     program: Program,
     /// The agent's working folder, from the job.
@@ -63,15 +62,6 @@ pub(crate) fn answer(options: &Options, ask: &PermissionAsk) -> Outcome<Answer> 
 }
 
 impl Policy {
-    pub fn of(job: &Job) -> Self {
-        let options = Options {
-            dir: Some(job.dir.clone()),
-            agent: Some(job.worker.to_string()),
-            ..Options::default()
-        };
-        Self::new(options, &job.allowed_tools)
-    }
-
     fn new(options: Options, allowed: &[String]) -> Self {
         Self {
             dir: options.dir.clone().unwrap_or_else(|| Path::new(".").to_owned()),

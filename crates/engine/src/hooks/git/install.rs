@@ -78,7 +78,7 @@ fn owner(path: &Path) -> Outcome<Option<Whose>> {
 /// Returns the program that hooks start: only its name if a shell finds it, so that hooks still work if the program
 /// moves.
 fn program() -> Outcome<String> {
-    if jit_os::program::can_be_started("jit") {
+    if jit_os::program::can_be_started("jit", None) {
         return Ok("jit".to_owned());
     }
     let own = std::env::current_exe().map_err(|e| io_refusal("find", Path::new("jit"), &e))?;

@@ -1,6 +1,6 @@
 //! Trailers that name the leases under which a commit was made (C4): one `JIT-Lease` for each lease the committer
 //! holds in this worktree, one `JIT-Agent`, one `JIT-Worktree`. A commit that records that an issue is done names the
-//! lease that ended with that.
+//! lease that ended with that. No other commit names a lease that has ended.
 //!
 //! What must hold:
 //! - A committer without a lease here gets no trailers: the message stays as it is, to the byte.
@@ -17,9 +17,10 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
+use jit_core::issue_files::format::{ISSUE, agreed};
 use jit_core::log::state;
 use jit_core::model::ids::{AgentId, LeaseId, WorktreeId};
-use jit_core::model::issue::text_digest;
+use jit_core::model::issue::{IssueState, text_digest};
 use jit_core::model::refusal::Code;
 use jit_git::{Git, Place};
 use jit_os::{file, io_refusal};
@@ -72,24 +73,25 @@ pub fn prepare(options: &Options, args: &[OsString]) -> Outcome<Vec<String>> {
     Ok(Vec::new())
 }
 
-/// The leases that ended because the committer closed an issue here, where this commit has files of that issue: the commit
-/// that records it belongs to that work.
+/// The leases that ended because the committer closed an issue here, where this commit records that: it belongs to that
+/// work.
 fn finished_with(cx: &Context) -> Outcome<Vec<LeaseId>> {
-    let mut issues = BTreeSet::new();
-    for one in staged::all(&cx.place)? {
-        if let Kind::Issue(id, _) = one.kind() {
-            issues.insert(id);
-        }
-    }
     let view = crate::write_path::view(cx)?;
-    let mut closed = Vec::new();
-    for id in issues {
+    let mut closed = BTreeSet::new();
+    for one in staged::all(&cx.place)? {
+        let Kind::Issue(id, name) = one.kind() else {
+            continue;
+        };
+        if name != ISSUE {
+            continue;
+        }
         let found = state::issue(&*view.table, &id).map_err(|e| refuse(Code::Io, e))?;
-        closed.extend(
-            found
-                .filter(|issue| issue.state.is_closed())
-                .map(|issue| issue.id),
-        );
+        if let Some(issue) = found.filter(|issue| issue.state.is_closed())
+            && says_closed(&cx.place, one.new.as_deref())
+            && !says_closed(&cx.place, one.old.as_deref())
+        {
+            closed.insert(issue.id);
+        }
     }
     drop(view);
     if closed.is_empty() {
@@ -101,6 +103,16 @@ fn finished_with(cx: &Context) -> Outcome<Vec<LeaseId>> {
     };
     let under = closed.iter().filter_map(|issue| leases.closed_under(issue));
     Ok(under.filter(own).map(|(lease, ..)| lease.clone()).collect())
+}
+
+/// Whether this version of an `issue.json` has a state in which nothing more is to be done.
+fn says_closed(place: &Place, blob: Option<&str>) -> bool {
+    let content = staged::git(place).zip(blob).and_then(|(git, blob)| {
+        let content = git.args(["cat-file", "blob", blob]).run().ok()?;
+        agreed(&content)
+    });
+    let state = content.as_ref().and_then(|fields| fields.get("state")?.as_str());
+    state.is_some_and(|state| state.parse().is_ok_and(IssueState::is_closed))
 }
 
 /// The hook commit-msg: a message that has only our trailers counts as empty.

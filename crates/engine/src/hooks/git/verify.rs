@@ -23,6 +23,7 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use jit_core::log::event::{Event, Stamped};
 use jit_core::log::state;
@@ -404,6 +405,22 @@ pub fn judge(commit: &Commit, leases: Option<&Leases>, jit_wrote: &dyn Fn(&str) 
     judged
 }
 
+/// A refusal that names the end of a range that is no commit, if there is one.
+fn no_such_revision(git_dir: &Path, range: &str) -> Option<Box<Refusal>> {
+    let mut ends = range.split("..").map(|end| end.trim_start_matches(['.', '^']));
+    let is_missing = |end: &&str| {
+        let commit = format!("{end}^{{commit}}");
+        let known =
+            Git::in_git_dir(git_dir).args(["rev-parse", "--verify", "-q", "--end-of-options", &commit]);
+        !end.is_empty() && known.test().is_ok_and(|known| !known)
+    };
+    let missing = ends.find(is_missing)?;
+    let message = format!("no such revision: {missing}");
+    Some(Box::new(
+        Refusal::new(Code::NotFound, message).help("jit verify main..HEAD"),
+    ))
+}
+
 /// Judges every commit of a range, as `git log` understands it. `cx` is `None` if jit is not set up.
 pub fn range(place: &Place, cx: Option<&Context>, range: &str) -> Outcome<Verified> {
     let Some(git_dir) = &place.git_dir else {
@@ -411,7 +428,8 @@ pub fn range(place: &Place, cx: Option<&Context>, range: &str) -> Outcome<Verifi
             Refusal::new(Code::NotFound, "there is no git repository here").help("git init"),
         ));
     };
-    let commits = commits(Git::in_git_dir(git_dir), &["--end-of-options", range, "--"], None)?;
+    let commits = commits(Git::in_git_dir(git_dir), &["--end-of-options", range, "--"], None)
+        .map_err(|refusal| no_such_revision(git_dir, range).unwrap_or(refusal))?;
     let leases = match cx {
         Some(cx) if cx.store.exists()? => Some(Leases::load(cx)?),
         _ => None,

@@ -45,6 +45,7 @@ use crate::context::Context;
 use crate::issues::seen::{self, Depth, Since, Sweep};
 use crate::issues::tree::{self, Unsound};
 use crate::refusals::refuse;
+use crate::worktree_identity::identity::file_mode;
 use crate::write_path::WriteOptions;
 use dating::Standing;
 use guarding::is_done_by_hand;
@@ -325,7 +326,7 @@ fn join_since(
     }
     if looked.is_news {
         // A failure to save costs time, not correctness.
-        let _ = looked.seen.save(git_dir);
+        let _ = looked.seen.save(git_dir, file_mode(&cx.place.shared));
     }
     Ok(joined)
 }

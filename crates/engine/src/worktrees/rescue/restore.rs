@@ -3,7 +3,7 @@
 //! What must hold:
 //!
 //! - Nothing that exists is overwritten (no path, no branch).
-//! - After an interruption the same command continues.
+//! - After an interruption the same command continues. Where nothing is left to do, it succeeds.
 //! - The refs of the entry stay until they are dropped.
 //!
 //! From the refs, the worktree is built in a folder `.jit-restore-<id>` beside its place. It gets to its place
@@ -31,7 +31,7 @@ use super::site::was_linked;
 use super::trash::{ADMIN, Manifest, TREE, Trash, discard, forget_copied, put_back, rename_new, same};
 use super::walk::Walk;
 use crate::api::rescue::Stage;
-use crate::api::rescue::{RescueId, Restored};
+use crate::api::rescue::{ALREADY, RescueId, Restored};
 use crate::crash_point::step;
 use crate::refusals::refuse;
 use crate::units::folders;
@@ -98,6 +98,20 @@ pub fn restore(
     let there = |name: &str| folder.join(name).symlink_metadata().is_ok();
     // The tree was moved back already, its git folder was not.
     let begun = manifest.restored_to.as_deref().map(unshown);
+    if manifest.stage == Stage::Restored
+        && let Some(goal) = begun
+            .as_ref()
+            .filter(|goal| to.as_ref().is_none_or(|to| to == *goal))
+        && is_checked_out(common, goal, &branch)?
+    {
+        return Ok(Restored {
+            id: manifest.id,
+            path: shown(goal),
+            branch: Some(branch),
+            from: ALREADY.into(),
+            next: Vec::new(),
+        });
+    }
     // There may have been no files at all.
     let made = |path: &Path| is_empty(path) && !manifest.refs.contains_key("worktree");
     let half_done = begun
@@ -159,6 +173,15 @@ pub fn restore(
         let _ = discard_half_made(common, &restore.manifest.id, [&restore.goal].into_iter());
     }
     restored
+}
+
+/// Whether a worktree in this folder has this branch checked out.
+fn is_checked_out(common: &Path, root: &Path, branch: &str) -> Outcome<bool> {
+    let all = crate::worktree_identity::list(common).map_err(|e| refuse(Code::Io, e))?;
+    let is_it = |entry: &WorktreeEntry| {
+        entry.root.as_deref() == Some(root) && entry.branch.as_deref() == Some(branch) && root.is_dir()
+    };
+    Ok(all.iter().any(is_it))
 }
 
 /// The lock reason of a worktree that is in its place and not finished yet.
@@ -339,9 +362,11 @@ impl Restore<'_> {
         step("restored");
         let locked = home.join("locked");
         match fs::remove_file(&locked) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(io_refusal("remove", &locked, &e)),
-            _ => Ok(restored),
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(io_refusal("remove", &locked, &e)),
+            _ => {}
         }
+        step("unlocked");
+        Ok(restored)
     }
 
     /// Replaces a file that names the place of a git folder, through a folder beside the worktree.
