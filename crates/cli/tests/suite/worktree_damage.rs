@@ -53,7 +53,7 @@ fn damage(head: &Path, how: &str) {
         }
         "empty" => fs::write(head, "").expect("a file"),
         "gone" => fs::remove_file(head).expect("a file"),
-        _ => fs::set_permissions(head, fs::Permissions::from_mode(0)).expect("a mode"),
+        _ => fs::set_permissions(head, fs::Permissions::from_mode(0o0)).expect("a mode"),
     }
 }
 
