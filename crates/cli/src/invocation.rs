@@ -286,6 +286,15 @@ impl Invocation {
         self.send_with(&self.options_of(part)?, request.into())
     }
 
+    /// Sends a request that changes nothing when it is repeated, without the request id of the command.
+    pub fn send_unnamed(&self, request: impl Into<Request>) -> Outcome<Answer> {
+        let options = Options {
+            request: None,
+            ..self.options()?
+        };
+        self.send_with(&options, request.into())
+    }
+
     fn send_with(&self, options: &Options, request: Request) -> Outcome<Answer> {
         let writes = request.facts().writes;
         let answer = jit_engine::handle::ask(options, request)?;

@@ -46,7 +46,7 @@ pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
         max: flags.max,
         run: flags.run.settings()?,
     };
-    let planned = match call.send(WorkflowRequest::Plan(Box::new(ask)))?.reply {
+    let planned = match call.send_as("plan", WorkflowRequest::Plan(Box::new(ask)))?.reply {
         Reply::Workflows(WorkflowReply::Planned(planned)) => planned,
         _ => return Err(unexpected()),
     };

@@ -90,30 +90,42 @@ fn issue(flags: &Flags, call: &Invocation) -> Outcome<StartedIssue> {
     // Checked before the issue is created for the worktree.
     let base = flags.base.clone();
     let _ = call.send(UnitRequest::Beginning { base })?;
-    // The command has one request id; each of its requests gets one of its own.
-    let answer = call.send_as(
-        "issue",
-        IssueRequest::Create(Box::new(CreateIssue {
-            id: None,
-            title: flags.what.clone(),
-            kind: Some("task".to_owned()),
-            state: IssueState::Ready,
-            priority: Priority::Normal,
-            parent: None,
-            labels: Vec::new(),
-            depends_on: Vec::new(),
-            gates: Vec::new(),
-            actor: Performer::Any,
-            description: None,
-        })),
-    )?;
-    match answer.reply {
-        Reply::Issues(IssueReply::Issue(view)) => Ok(StartedIssue {
-            id: view.issue.id.to_string(),
-            is_new: true,
-        }),
-        _ => Err(unexpected()),
+    create(&flags.what, call)
+}
+
+/// Creates the issue. The command has one request id; each of its requests gets one of its own.
+fn create(title: &str, call: &Invocation) -> Outcome<StartedIssue> {
+    let is_named = call.options()?.request.is_some();
+    let mut part = "issue".to_owned();
+    for n in 2.. {
+        let created = call.send_as(
+            &part,
+            IssueRequest::Create(Box::new(CreateIssue {
+                id: None,
+                title: title.to_owned(),
+                kind: Some("task".to_owned()),
+                state: IssueState::Ready,
+                priority: Priority::Normal,
+                parent: None,
+                labels: Vec::new(),
+                depends_on: Vec::new(),
+                gates: Vec::new(),
+                actor: Performer::Any,
+                description: None,
+            })),
+        )?;
+        let Reply::Issues(IssueReply::Issue(view)) = created.reply else {
+            break;
+        };
+        let id = view.issue.id.to_string();
+        let issue = id.parse().map_err(invalid)?;
+        match is_named.then(|| call.send(IssueRequest::Show { issue })) {
+            // An earlier run created this issue and deleted it when it failed.
+            Some(Err(refusal)) if refusal.code == Code::NotFound => part = format!("issue/{n}"),
+            _ => return Ok(StartedIssue { id, is_new: true }),
+        }
     }
+    Err(unexpected())
 }
 
 /// Creates the unit. If that is refused, an issue that was created for it goes again.
@@ -124,19 +136,26 @@ fn unit(named: StartedIssue, flags: &mut Flags, call: &Invocation) -> Outcome<An
         ttl_secs: flags.ttl,
         ..CreateUnit::default()
     })));
-    if let Err(refusal) = &created
-        && named.is_new
-        && !matches!(refusal.code, Code::Unknown | Code::Busy | Code::CheckFailed)
-    {
-        delete(&named.id, call);
-    }
-    created
+    created.map_err(|mut refusal| {
+        if named.is_new
+            && !matches!(refusal.code, Code::Unknown | Code::Busy | Code::CheckFailed)
+            && delete(&named.id, call)
+        {
+            // Commands with the deleted issue would fail.
+            refusal.help.retain(|help| !help.contains(&named.id));
+            refusal
+                .help
+                .push(format!("jit start {}", shell_word(&flags.what)));
+        }
+        refusal
+    })
 }
 
-fn delete(issue: &str, call: &Invocation) {
-    if let Ok(issue) = issue.parse() {
-        let _ = call.send_as("undo", IssueRequest::Delete { issue, strict: false });
-    }
+fn delete(issue: &str, call: &Invocation) -> bool {
+    issue.parse().is_ok_and(|issue| {
+        call.send_unnamed(IssueRequest::Delete { issue, strict: false })
+            .is_ok()
+    })
 }
 
 /// Takes back what was made for an agent that cannot be started: the unit, and the issue.
@@ -146,7 +165,7 @@ fn undo(unit: &str, issue: &str, call: &Invocation) {
         reason: "its agent could not be started".to_owned(),
         force: Force::No,
     };
-    if call.send_as("undo-unit", abandon).is_ok() {
+    if call.send_unnamed(abandon).is_ok() {
         delete(issue, call);
     }
 }

@@ -61,7 +61,8 @@ pub fn run(flags: Flags, call: &Invocation) -> Outcome<Output> {
 
 /// Sends a request about commands, and returns them and the warnings.
 fn commands(request: TrustRequest, call: &Invocation) -> Outcome<(Vec<Command>, Vec<String>)> {
-    let answer = call.send(request)?;
+    // The command may send another request of its own.
+    let answer = call.send_as("trust", request)?;
     match answer.reply {
         Reply::Trust(TrustReply::Commands(Commands { commands })) => Ok((commands, answer.warnings)),
         _ => Err(unexpected()),

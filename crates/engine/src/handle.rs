@@ -13,7 +13,7 @@
 use jit_core::model::refusal::{Code, Details};
 use jit_store::Outcome;
 
-use crate::answers::{self, NamedRequest};
+use crate::answers;
 use crate::api::Options;
 use crate::api::{Answer, Reply, Request};
 use crate::context::{Context, Surroundings};
@@ -29,7 +29,7 @@ pub fn ask_and<T>(options: &Options, request: Request, show: impl Fn(&Reply) -> 
     crate::git_programs::decide_by_approvals();
     let answered = match answers::named(options, &request) {
         None => answer_and(options, request, show),
-        Some(named) => once(&named, options, request, show),
+        Some(named) => named.once(options, &show, || answer_and(options, request, &show)),
     };
     if jit_git::run::killed_since().is_some()
         && let Ok((surroundings, _)) = Surroundings::despite(options)
@@ -39,22 +39,6 @@ pub fn ask_and<T>(options: &Options, request: Request, show: impl Fn(&Reply) -> 
         crate::git_locks::remove_after_kill(common);
     }
     answered
-}
-
-/// Carries out a request unless it was answered before.
-fn once<T>(
-    named: &NamedRequest,
-    options: &Options,
-    request: Request,
-    show: impl Fn(&Reply) -> T,
-) -> Outcome<(Answer, T)> {
-    if let Some(answer) = named.first_answer()? {
-        let shown = show(&answer.reply);
-        return Ok((answer, shown));
-    }
-    let (answer, shown) = answer_and(options, request, show)?;
-    named.keep(&answer);
-    Ok((answer, shown))
 }
 
 fn answer_and<T>(options: &Options, request: Request, show: impl Fn(&Reply) -> T) -> Outcome<(Answer, T)> {

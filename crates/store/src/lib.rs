@@ -70,6 +70,7 @@ pub use port::{
     Ask, Done, LockHolder, LogProblem, LogReport, LogStamp, Outcome, Publish, ReadTable, Recovered, Store,
     Upkeep, View, WriteLock,
 };
+pub use refusals::request_reused;
 
 /// How to open a store in files.
 #[derive(Debug, Clone, Copy)]

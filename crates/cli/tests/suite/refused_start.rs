@@ -119,6 +119,11 @@ fn i6_a_start_that_can_have_no_worktree_creates_no_issue() {
     let refused = world.jit(["start", "Some new title"]);
     assert_ne!(refused.code, 0, "{}", refused.stdout);
     assert_eq!(issues(&world), 0, "{}", refused.stderr);
+    assert!(
+        !refused.stderr.contains("jit worktree create"),
+        "{}",
+        refused.stderr
+    );
     let claims = world.jit(["claim", "list", "--json"]).ok().json();
     assert_eq!(claims["active"].as_array().map(Vec::len), Some(0), "{claims}");
 }

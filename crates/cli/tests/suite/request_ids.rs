@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use jit_testkit::world::World;
+use jit_testkit::world::{Ran, World};
 
 use crate::landing::JIT;
 use crate::unit_life::{commit, create, world};
@@ -180,8 +180,8 @@ fn issues(all: &mut Repeater) {
     all.twice("gates::Run", &["gate", "run", "WORK-1", "tests"]);
     all.twice("issues::Change", &["gate", "rm", "WORK-1", "review"]);
     all.twice("gates::Undefine", &["gate", "undefine", "review"]);
-    fs::write(all.world.repo().join("Makefile"), "test:\n\ttrue\n").expect("a file");
-    all.twice("gates::DefinePreset", &["gate", "define", "--preset", "make"]);
+    fs::write(all.world.repo().join("go.mod"), "module m\n").expect("a file");
+    all.twice("gates::DefinePreset", &["gate", "define", "--preset", "go"]);
     let exported = serde_json::json!({ "schema_version": 1, "files": [{
         "path": all.world.repo().join(".jit/gates/registry.json"),
         "text": r#"{"schema_version":1,"gates":{"lint":{"command":null,"manual":true,"timeout_secs":600,"description":null,"required_for":[]}}}"#,
@@ -278,9 +278,8 @@ fn agents(all: &mut Repeater, agent: &str) {
     let _ = fs::remove_file(wait);
 }
 
-/// One workflow that is carried out, and one that waits for a person until it is cancelled.
+/// One workflow that is carried out, and one that fails.
 fn workflows(all: &mut Repeater) {
-    let _ = create(&all.world, &["u5"]);
     let agent = all.world.root().join("commits.sh");
     let script = "#!/bin/sh\ncat > /dev/null\necho x > u6.txt\ngit add u6.txt\ngit commit -q -m work\n";
     fs::write(&agent, script).expect("a script");
@@ -298,16 +297,17 @@ fn workflows(all: &mut Repeater) {
     let (whole, stuck) = (plan("whole", "u6"), plan("stuck", "u5"));
     all.twice("workflows::Start", &["run", &whole]);
     all.done.insert("workflows::Plan".to_owned());
+    // Its worktree cannot be made, so it fails at once. Each resume fails again, and is not repeated.
+    all.world.git(&all.world.repo(), ["branch", "jit/u5"]);
     let waits = ["run", &stuck, "--json", "--request-id", "stuck"];
     let resumes = ["workflow", "resume", "stuck", "--json", "--request-id", "resumed"];
-    for words in [&waits[..], &waits, &resumes, &resumes] {
-        let shown = all.world.jit(words).exits(6).json();
-        assert_eq!(shown["status"], "running", "{words:?}: {shown}");
-    }
+    let [first, second, third, fourth] =
+        [&waits[..], &waits, &resumes, &resumes].map(|words| all.world.jit(words).exits(6).stdout);
+    assert_eq!(second, first);
+    assert_ne!(third, second, "it was opened again, and failed again");
+    assert_eq!(fourth, third);
     all.done.insert("workflows::Reopen".to_owned());
     all.twice("workflows::Cancel", &["workflow", "cancel", "stuck"]);
-    let shown = all.world.jit(resumes).exits(6).json();
-    assert_eq!(shown["status"], "cancelled", "it is not opened again: {shown}");
     let listed = all.world.jit(["workflow", "list", "--all", "--json"]).ok().json();
     assert_eq!(listed["workflows"].as_array().map(Vec::len), Some(2), "{listed}");
 }
@@ -333,10 +333,9 @@ fn hooks(all: &mut Repeater) {
         fs::write(all.world.repo().join(name), "{\"id\":\"WI-1\",\"title\":\"t\"}\n").expect("a file");
     }
     all.twice("hooks::MergeFile", &["merge-driver", "base", "ours", "theirs"]);
-    all.twice(
-        "setup::McpServer",
-        &["mcp", "install", "--agent", "claude", "--user", "--yes"],
-    );
+    // The command reads the file first, and sends the request only if there is something to write.
+    let install = ["mcp", "install", "--agent", "claude", "--user", "--yes"];
+    all.anew("setup::McpServer", &install, &["changed"]);
 }
 
 #[test]
@@ -351,4 +350,245 @@ fn i1_a_landing_that_was_refused_is_tried_again_under_its_request_id() {
     fs::remove_file(path.join("loose.txt")).expect("a file");
     let _ = world.jit(merge).ok();
     assert!(world.repo().join("new.txt").is_file());
+}
+
+/// The one refusal of a request id that was used for something else.
+fn is_reused(ran: Ran) {
+    let refused = ran.exits(2).json();
+    assert_eq!(refused["error"]["code"], "request_reused", "{refused}");
+}
+
+/// The files with answers.
+fn kept(world: &World) -> Vec<PathBuf> {
+    let entries = fs::read_dir(world.control().join("answers"))
+        .into_iter()
+        .flatten();
+    let paths = entries.flatten().map(|entry| entry.path());
+    paths
+        .filter(|path| path.extension().is_some_and(|end| end == "json"))
+        .collect()
+}
+
+#[test]
+fn i1_the_unit_of_another_worktree_is_another_request() {
+    let world = world();
+    let finish = ["finish", "--json", "--request-id", "R1"];
+    let (u1, u2) = (create(&world, &["u1"]), create(&world, &["u2"]));
+    commit(&world, &u1, "one.txt", "one\n");
+    commit(&world, &u2, "two.txt", "two\n");
+    let _ = world.jit_in(&u1, finish).ok();
+    is_reused(world.jit_in(&u2, finish));
+    assert!(!world.repo().join("two.txt").exists());
+}
+
+#[test]
+fn i1_a_request_id_is_used_for_one_value_of_a_setting() {
+    let world = world();
+    let set = |value| {
+        let words = ["config", "set", "coordination.default_ttl_secs", value, "--json"];
+        world.jit(words.iter().chain(&["--request-id", "K1"]))
+    };
+    let first = set("700").ok().stdout;
+    is_reused(set("800"));
+    assert_eq!(set("700").ok().stdout, first);
+    let now = world
+        .jit(["config", "get", "coordination.default_ttl_secs", "--json"])
+        .ok()
+        .json();
+    assert_eq!(now["value"], 700, "{now}");
+    // A request that failed did not use its id.
+    let words = [
+        "config",
+        "set",
+        "coordination.default_ttl_secs",
+        "never",
+        "--request-id",
+        "K2",
+    ];
+    assert_ne!(world.jit(words).code, 0);
+    let words = [
+        "config",
+        "set",
+        "coordination.default_ttl_secs",
+        "900",
+        "--request-id",
+        "K2",
+    ];
+    let _ = world.jit(words).ok();
+}
+
+#[test]
+fn i1_a_failed_creation_is_carried_out_again_under_its_request_id() {
+    let world = world();
+    let _ = world.jit(["issue", "create", "Work", "--id", "WORK-1"]).ok();
+    let obstacle = world.root().join("repo-worktrees");
+    fs::write(&obstacle, "mine\n").expect("a file");
+    let create = ["worktree", "create", "k1", "--json", "--request-id", "S3"];
+    let start = ["start", "Something new", "--json", "--request-id", "S2"];
+    let known = ["start", "WORK-1", "--json", "--request-id", "S4"];
+    for words in [&create[..], &start, &start, &known] {
+        let refused = world.jit(words);
+        assert_ne!(refused.code, 0, "{words:?}: {}", refused.stdout);
+        assert!(!refused.stdout.contains("request_reused"), "{}", refused.stdout);
+    }
+    fs::remove_file(&obstacle).expect("the obstacle");
+    for words in [&create[..], &start, &known] {
+        let first = world.jit(words).ok();
+        assert_eq!(first.json()["state"], "READY", "{words:?}");
+        assert_eq!(world.jit(words).ok().stdout, first.stdout, "{words:?}");
+    }
+    let listed = world.jit(["issue", "list", "--json"]).ok().json();
+    assert_eq!(listed["issues"].as_array().map(Vec::len), Some(2), "{listed}");
+    world.validates();
+}
+
+#[test]
+fn i1_a_worktree_that_could_not_be_made_ready_is_completed_by_the_same_request() {
+    let world = world();
+    let _ = world.jit(["issue", "create", "Work", "--id", "WORK-1"]).ok();
+    let allowed = world.root().join("allowed");
+    let list = serde_json::to_string(&[format!("test -e '{}'", allowed.display())]).expect("JSON");
+    let settings = format!("[worktree]\nprovision = {list}\n");
+    fs::write(world.repo().join(".jit/config.toml"), settings).expect("a file");
+    let _ = world.jit(["trust", "--yes"]).ok();
+    let create = ["worktree", "create", "k1", "--json", "--request-id", "S3"];
+    let start = ["start", "WORK-1", "--json", "--request-id", "S4"];
+    for words in [&create[..], &start, &create, &start] {
+        let _ = world.jit(words).exits(6);
+    }
+    fs::write(&allowed, "").expect("a file");
+    for words in [&create[..], &start] {
+        assert_eq!(world.jit(words).ok().json()["state"], "READY", "{words:?}");
+    }
+}
+
+#[test]
+fn i1_a_creation_that_was_killed_before_its_answer_gives_it_when_repeated() {
+    let world = world();
+    let _ = world.jit(["issue", "create", "Work", "--id", "WORK-1"]).ok();
+    let plain = ["worktree", "create", "k3", "--json"];
+    let based = ["start", "WORK-1", "--base", "main", "--json"];
+    for (words, id) in [(&plain[..], "K3"), (&based, "K4")] {
+        let named = || world.jit(words.iter().chain(&["--request-id", id]));
+        let before = kept(&world);
+        let first = named().ok().stdout;
+        let path = kept(&world).into_iter().find(|path| !before.contains(path));
+        let path = path.expect("the answer");
+        let text = fs::read(&path).expect("the answer");
+        let mut record: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+        // The file as it is until the answer is kept.
+        record["answer"] = serde_json::Value::Null;
+        fs::write(&path, record.to_string()).expect("a file");
+        let again: serde_json::Value = serde_json::from_str(&named().ok().stdout).expect("JSON");
+        assert_eq!(
+            again["id"],
+            serde_json::from_str::<serde_json::Value>(&first).expect("JSON")["id"]
+        );
+        assert_eq!(again["state"], "READY", "{again}");
+        // Another request finds what there is.
+        let other = world.jit(words.iter().chain(&["--request-id", "other"]));
+        assert_eq!(other.exits(2).json()["error"]["code"], "exists");
+    }
+}
+
+#[test]
+fn i1_an_answer_of_the_past_says_how_things_are_now() {
+    let world = world();
+    let _ = world.jit(["issue", "create", "Work", "--id", "WORK-1"]).ok();
+    let by = |agent: &str, words: &[&str]| world.jit(words.iter().chain(&["--agent-id", agent]));
+    let start = ["start", "WORK-1", "--request-id", "U1"];
+    let first = by("agent:a", &start).ok();
+    let again = by("agent:a", &start).ok();
+    assert_eq!(again.stdout, first.stdout);
+    assert!(
+        again.stderr.contains("this is the answer to the same request of"),
+        "{}",
+        again.stderr
+    );
+    assert!(
+        !again.stderr.contains("WORK-1"),
+        "nothing has changed: {}",
+        again.stderr
+    );
+    let _ = world
+        .jit(["claim", "force-evict", "WORK-1", "--reason", "x"])
+        .ok();
+    let again = by("agent:a", &start).ok();
+    assert!(
+        again.stderr.contains("nobody holds WORK-1 now"),
+        "{}",
+        again.stderr
+    );
+    let _ = by("agent:b", &["claim", "acquire", "WORK-1"]).ok();
+    let again = by("agent:a", &start).ok();
+    assert!(
+        again.stderr.contains("agent:b holds WORK-1 now"),
+        "{}",
+        again.stderr
+    );
+    let create = ["worktree", "create", "re", "--request-id", "R9"];
+    let _ = world.jit(create).ok();
+    let _ = world.jit(["worktree", "abandon", "re", "--reason", "x"]).ok();
+    let again = world.jit(create).ok();
+    assert!(again.stderr.contains("re is IDLE now"), "{}", again.stderr);
+}
+
+#[test]
+fn i1_only_the_user_who_asked_can_read_an_answer() {
+    let world = World::with_jit(JIT);
+    world.git(&world.repo(), ["config", "core.sharedRepository", "group"]);
+    let _ = world.jit(["init"]).ok();
+    let secret = [
+        "config",
+        "set",
+        "--user",
+        "notify.webhook",
+        "https://example.org/secret",
+    ];
+    let _ = world.jit(secret.iter().chain(&["--request-id", "W1"])).ok();
+    let _ = world
+        .jit([
+            "config",
+            "set",
+            "coordination.default_ttl_secs",
+            "700",
+            "--request-id",
+            "W2",
+        ])
+        .ok();
+    let files = kept(&world);
+    assert_eq!(files.len(), 1, "{files:?}");
+    for path in files {
+        let mode = fs::metadata(&path).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{}", path.display());
+        let text = fs::read_to_string(&path).expect("a file");
+        assert!(!text.contains("secret"), "{text}");
+    }
+}
+
+#[test]
+fn i1_a_request_is_carried_out_where_answers_cannot_be_kept() {
+    let world = world();
+    let answers = world.control().join("answers");
+    let set = [
+        "config",
+        "set",
+        "coordination.default_ttl_secs",
+        "700",
+        "--request-id",
+        "F1",
+    ];
+    fs::write(&answers, "").expect("a file");
+    let _ = world.jit(set).ok();
+    fs::remove_file(&answers).expect("a file");
+    let mut pipe = world.command("mkfifo", &world.repo());
+    pipe.arg(&answers);
+    let _ = world.run(pipe).ok();
+    let _ = world.jit(set).ok();
+    fs::remove_file(&answers).expect("a pipe");
+    let _ = world.jit(set).ok();
+    let file = kept(&world).pop().expect("an answer");
+    fs::remove_file(&file).expect("a file");
+    fs::create_dir(&file).expect("a folder");
+    let _ = world.jit(set).ok();
 }

@@ -38,6 +38,7 @@ use crate::units::{disk_space as room, files, folders, submodules};
 use crate::worktree_identity::ensure_excluded;
 use crate::worktrees::half_made;
 use crate::worktrees::service::identity_of;
+use crate::write_path::WriteOptions;
 
 /// Returns whether the path has something that is not a worktree and will not become one: git creates `.git` there
 /// first.
@@ -92,7 +93,9 @@ pub(crate) fn make_unit(cx: &Context, asked: &CreateUnit, issue: Option<&Issue>)
     let new = crate::worktrees::service::plan(cx, asked, issue)?;
     require_room(cx, Path::new(&new.worktree_path))?;
     let steps = trusted_steps(cx)?;
-    let done = crate::write_path::transact(cx, &Command::CreateUnit(Box::new(new)))?;
+    // Without the caller's request id: the request has more steps, and its answer is kept when all are done.
+    let command = Command::CreateUnit(Box::new(new));
+    let done = crate::write_path::transact_as(cx, None, &command, WriteOptions::default())?;
     let Decided::Unit(unit) = done.reply else {
         return Err(Box::new(Refusal::bug("a unit in the reply of the log")));
     };

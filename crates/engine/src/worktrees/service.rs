@@ -4,8 +4,8 @@
 //!
 //! - A new worktree gets a free path outside of every checkout, and a new branch.
 //! - An agent that asks again for its own issue gets its existing unit or a refusal, not a second unit.
-//! - An interrupted creation is continued when the same agent repeats the command. A lock ensures that only one
-//!   process creates a unit at a time.
+//! - An interrupted or failed creation is continued when the same agent repeats the command. A lock ensures that only
+//!   one process creates a unit at a time.
 //! - A retry that is not allowed is refused before anything is created for it.
 
 use crate::api::units::UnitReply;
@@ -147,16 +147,15 @@ pub(crate) fn create_unit(cx: &Context, asked: &CreateUnit) -> Outcome<Answer> {
     }
     let id = unit_id(asked, issue.as_ref())?;
     let _turn = crate::worktrees::provisioning::makers_turn(cx, &id)?;
+    // As it is now that no other process creates it.
+    let view = crate::write_path::view(cx)?;
     let begun = state::unit(&*view.table, &id).map_err(|e| refuse(Code::Io, e))?;
-    let unit = match begun {
+    let own = begun.filter(|unit| unit.workflow.is_none() && unit.created_by == cx.actor.agent_id);
+    let unit = match own {
         // The process that began to create it is gone: otherwise it would hold the lock.
-        Some(unit)
-            if unit.state == Phase::Provisioning
-                && unit.workflow.is_none()
-                && unit.created_by == cx.actor.agent_id =>
-        {
-            crate::worktrees::provisioning::go_on_making(cx, unit)?
-        }
+        Some(unit) if unit.state == Phase::Provisioning || was_never_ready(&unit) => complete(cx, unit)?,
+        // The process that created it was killed before it could answer.
+        Some(unit) if is_of_this_request(cx, &unit) => unit,
         _ => crate::worktrees::provisioning::make_unit(cx, asked, issue.as_ref())?,
     };
     let elsewhere = begun_elsewhere(cx, asked, &unit)?;
@@ -168,6 +167,24 @@ pub(crate) fn create_unit(cx: &Context, asked: &CreateUnit) -> Outcome<Answer> {
     )?;
     answer.warnings.extend(elsewhere);
     Ok(answer)
+}
+
+/// Completes a unit whose creation was interrupted or failed. The caller holds its creation lock.
+fn complete(cx: &Context, unit: Unit) -> Outcome<Unit> {
+    match was_never_ready(&unit) {
+        true => try_again(cx, &unit.id),
+        false => crate::worktrees::provisioning::go_on_making(cx, unit),
+    }
+}
+
+/// Whether its worktree could not be made ready.
+fn was_never_ready(unit: &Unit) -> bool {
+    unit.state == Phase::Failed && unit.worktree_id.is_none()
+}
+
+/// Whether the request that is carried out now created the unit, in a process that was killed.
+fn is_of_this_request(cx: &Context, unit: &Unit) -> bool {
+    !unit.is_over() && crate::answers::begun(cx).is_some_and(|begun| unit.created_at > begun)
 }
 
 /// A warning if the unit does not begin at what is checked out here, and would lack commits of it.
@@ -240,10 +257,11 @@ pub(crate) fn own_unit(
         Err(Box::new(Refusal::new(code, message).help(help)))
     };
     match unit.state {
-        Phase::Provisioning if unit.created_by == *me => {
+        Phase::Provisioning | Phase::Failed
+            if unit.created_by == *me && (unit.state == Phase::Provisioning || was_never_ready(&unit)) =>
+        {
             let _turn = crate::worktrees::provisioning::makers_turn(cx, id)?;
-            let unit =
-                crate::worktrees::provisioning::go_on_making(cx, crate::units::service::load_unit(cx, id)?)?;
+            let unit = complete(cx, crate::units::service::load_unit(cx, id)?)?;
             return crate::write_path::read_answer(
                 cx,
                 &crate::write_path::view(cx)?,
@@ -270,7 +288,7 @@ pub(crate) fn own_unit(
         what: asked.what.clone(),
         ..CreateUnit::default()
     };
-    if *asked != plain {
+    if *asked != plain && !is_of_this_request(cx, &unit) {
         let message = format!("you have {} already, in {id}: {path}", issue.id);
         return refused(Code::Exists, message, cd);
     }
