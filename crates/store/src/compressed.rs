@@ -2,8 +2,8 @@
 //!
 //! # Format
 //!
-//! A row of gzip members, so that `zcat` prints the segment. Each member holds [`MEMBER`] bytes of the plain file, the last
-//! one what is left, and begins with [`HEADER`], its length after that header, and the length of its text. A reader skips
+//! A row of gzip members, so that `zcat` prints the segment. Each member holds `MEMBER` bytes of the plain file, the last
+//! one what is left, and begins with `HEADER`, its length after that header, and the length of its text. A reader skips
 //! members without reading them, and damage costs the lines of one member.
 //!
 //! # Invariants

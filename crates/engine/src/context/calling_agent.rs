@@ -11,7 +11,7 @@
 //!   above cannot be read to the end, the caller is an agent.
 //! - `JIT_UNIT` alone does not make a caller an agent: people have it from `jit worktree env`.
 //! - An agent decides about its own unit, and units that it created, that were handed over to it or that are worked on
-//!   for it ([`require_may_decide`]). It leads and cancels only workflows that it started.
+//!   for it (`require_may_decide`). It leads and cancels only workflows that it started.
 //!
 //! Limitations: this is a guard rail, not a fence. A process that an agent starts through another program (`cron`,
 //! `at`, an existing terminal) is not below its shim, nor below its bound process. Neither is a process that was forked
