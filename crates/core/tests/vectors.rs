@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use jit_core::issue_files::vector::{LogId, MOST_VERSIONS, Taken, Vector, Version, Versions};
+use jit_core::issue_files::vector::{FieldVersion, LogId, MOST_VERSIONS, Taken, Vector, Versions};
 use jit_core::model::time::Wall;
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ struct Field {
 /// A version, with the truth about it: the changes its author knew, this one included.
 #[derive(Debug, Clone)]
 struct Truth {
-    version: Version,
+    version: FieldVersion,
     knew: BTreeSet<usize>,
 }
 
@@ -63,7 +63,7 @@ impl History {
             0 => Vector::at(Wall::from_ms(1_000)),
             _ => Vector::changed([], LogId(0), 1),
         };
-        let version = Version {
+        let version = FieldVersion {
             value: 0.into(),
             vector,
         };
@@ -100,7 +100,7 @@ impl History {
     fn version(&mut self, file: usize) -> Truth {
         let field = self.files[file].clone();
         if field.is_sound {
-            let version = Version {
+            let version = FieldVersion {
                 value: field.value,
                 vector: field.vector,
             };
@@ -122,7 +122,7 @@ impl History {
         let mut knew = field.knew;
         knew.insert(change);
         Truth {
-            version: Version {
+            version: FieldVersion {
                 value: field.value,
                 vector,
             },
@@ -193,7 +193,7 @@ impl History {
     fn merge(&mut self, file: usize, dice: &mut Dice) {
         let other = dice.below(self.files.len());
         let (ours, theirs) = (self.version(file), self.version(other));
-        let taken = Version::merge(&ours.version, &theirs.version);
+        let taken = FieldVersion::merge(&ours.version, &theirs.version);
         let merged = match taken {
             Some(version) => {
                 let knew = if version == &ours.version {
@@ -222,7 +222,7 @@ impl History {
 
 /// The versions of which none is later, found by comparing all with all.
 fn maximal(read: &[Truth]) -> BTreeSet<String> {
-    let is_later = |a: &Version, b: &Version| a.vector != b.vector && a.vector.contains(&b.vector);
+    let is_later = |a: &FieldVersion, b: &FieldVersion| a.vector != b.vector && a.vector.contains(&b.vector);
     read.iter()
         .filter(|one| !read.iter().any(|other| is_later(&other.version, &one.version)))
         .map(|one| format!("{} {}", one.version.value, one.version.vector))
@@ -296,7 +296,7 @@ fn c7_logs_that_read_the_same_versions_keep_the_same_ones() {
 #[test]
 fn c7_one_after_the_other_is_no_conflict_and_side_by_side_is_one() {
     let (a, b) = (LogId(1), LogId(2));
-    let mut first = Versions::new(Version {
+    let mut first = Versions::new(FieldVersion {
         value: "ready".into(),
         vector: Vector::changed([], a, 1),
     });
@@ -307,7 +307,7 @@ fn c7_one_after_the_other_is_no_conflict_and_side_by_side_is_one() {
     assert_eq!(second.take(first.shown().clone()), Taken::Kept);
     assert_eq!(second.shown().value, "rejected", "a log shows its own value");
     assert_eq!(second.rivals().count(), 1);
-    assert!(Version::merge(first.shown(), second.shown()).is_none());
+    assert!(FieldVersion::merge(first.shown(), second.shown()).is_none());
     assert!(!first.shown().agrees_with(second.shown()));
     second.change("done".into(), b, 10);
     assert_eq!(second.rivals().count(), 0);
@@ -317,7 +317,7 @@ fn c7_one_after_the_other_is_no_conflict_and_side_by_side_is_one() {
 
 #[test]
 fn c7_too_many_versions_in_conflict_are_refused_not_dropped() {
-    let version = |n: u64, value: u64| Version {
+    let version = |n: u64, value: u64| FieldVersion {
         value: value.into(),
         vector: Vector::changed([], LogId(n), 1),
     };

@@ -112,7 +112,7 @@ pub(crate) fn transact_as(
         None => RequestId::make_up(wall, entropy()?),
     };
     let policy = options.policy.unwrap_or(&cx.policy);
-    // Who acts for a holder acts in no session of its own.
+    // A caller that acts for a holder acts in no session of its own.
     let with_sessions = match options.actor {
         None => crate::context::calling_agent::with_sessions(cx, policy),
         Some(_) => None,

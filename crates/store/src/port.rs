@@ -202,7 +202,7 @@ pub struct LogReport {
     pub segments: u64,
     /// Size of the files of all segments.
     pub bytes: u64,
-    /// What it would be if none were compressed.
+    /// The number of bytes if no segment were compressed.
     pub text: u64,
     pub leases: u64,
     pub issues: u64,

@@ -1,4 +1,4 @@
-//! A segment of the log as bytes, wherever they are: a file, memory, or a compressed file ([`crate::compressed`]).
+//! A segment of the log as bytes, wherever they are: a file, memory, or a compressed file.
 
 use std::io;
 

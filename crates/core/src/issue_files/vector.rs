@@ -1,4 +1,4 @@
-//! Version vectors: which changes of a field a version of it contains.
+//! FieldVersion vectors: which changes of a field a version of it contains.
 //!
 //! Two copies of an issue go separate ways: two branches, two clones, a log and a tree. Each field has a vector, which
 //! says for every log how many of its events the author of this version knew that changed the field. So two versions
@@ -170,12 +170,12 @@ fn is_name(name: &str) -> bool {
 
 /// A value of a field, and the changes it contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Version {
+pub struct FieldVersion {
     pub value: Value,
     pub vector: Vector,
 }
 
-impl Version {
+impl FieldVersion {
     /// Whether both say the same, or one of them is later. Then there is nothing to settle.
     pub fn agrees_with(&self, other: &Self) -> bool {
         let order = self.vector.compare(&other.vector);
@@ -216,30 +216,30 @@ pub enum Taken {
 
 /// The versions of a field of which none is later than another; the first one is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Versions(Vec<Version>);
+pub struct Versions(Vec<FieldVersion>);
 
 impl Versions {
-    pub fn new(first: Version) -> Self {
+    pub fn new(first: FieldVersion) -> Self {
         Self(vec![first])
     }
 
-    pub fn shown(&self) -> &Version {
+    pub fn shown(&self) -> &FieldVersion {
         &self.0[0]
     }
 
-    pub fn all(&self) -> &[Version] {
+    pub fn all(&self) -> &[FieldVersion] {
         &self.0
     }
 
     /// The versions that say something else than the shown one.
-    pub fn rivals(&self) -> impl Iterator<Item = &Version> {
+    pub fn rivals(&self) -> impl Iterator<Item = &FieldVersion> {
         self.0
             .iter()
             .filter(|version| version.value != self.shown().value)
     }
 
-    pub fn take(&mut self, new: Version) -> Taken {
-        let is_known = |ours: &Version| match ours.vector.compare(&new.vector) {
+    pub fn take(&mut self, new: FieldVersion) -> Taken {
+        let is_known = |ours: &FieldVersion| match ours.vector.compare(&new.vector) {
             Some(Ordering::Greater) => true,
             Some(Ordering::Equal) => ours.value == new.value,
             _ => false,
@@ -247,13 +247,13 @@ impl Versions {
         if self.0.iter().any(is_known) {
             return Taken::Known;
         }
-        let is_earlier = |ours: &Version| new.vector.compare(&ours.vector) == Some(Ordering::Greater);
-        let mut kept: Vec<Version> = self.0.iter().filter(|ours| !is_earlier(ours)).cloned().collect();
+        let is_earlier = |ours: &FieldVersion| new.vector.compare(&ours.vector) == Some(Ordering::Greater);
+        let mut kept: Vec<FieldVersion> = self.0.iter().filter(|ours| !is_earlier(ours)).cloned().collect();
         kept.push(new);
         while kept.len() > MOST_VERSIONS {
             // A version may only give way to one that says the same.
-            let gives_way = |one: &Version| {
-                let stays = |other: &Version| other.value == one.value && other.rank() > one.rank();
+            let gives_way = |one: &FieldVersion| {
+                let stays = |other: &FieldVersion| other.value == one.value && other.rank() > one.rank();
                 kept.iter().any(stays)
             };
             let Some(least) = kept.iter().skip(1).position(gives_way) else {
@@ -268,6 +268,6 @@ impl Versions {
     /// Sets the field: the new version is later than all that are known here.
     pub fn change(&mut self, value: Value, log: LogId, sequence: u64) {
         let vector = Vector::changed(self.0.iter().map(|version| &version.vector), log, sequence);
-        self.0 = vec![Version { value, vector }];
+        self.0 = vec![FieldVersion { value, vector }];
     }
 }

@@ -78,7 +78,7 @@ const UNKNOWN: &str = "unknown";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DetectedAgent {
     pub name: &'static str,
-    /// What identified it.
+    /// The mark that identified it.
     pub mark: Mark,
     /// The process above this one that has the mark; `None`: this process.
     pub process: Option<u32>,
@@ -86,7 +86,7 @@ pub struct DetectedAgent {
     pub agent_id: AgentId,
 }
 
-/// What shows that a process belongs to an agent program.
+/// A mark of a process that belongs to an agent program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     Variable(&'static str),

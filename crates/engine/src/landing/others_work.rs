@@ -1,4 +1,4 @@
-//! What an agent does not land (L3, E6): commits of a unit of somebody else, and changes of files that hold for everybody.
+//! The work that an agent does not land (L3, E6): commits of a unit of somebody else, and changes of files that hold for everybody.
 //! A person lands both.
 
 use std::collections::HashSet;
