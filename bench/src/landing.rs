@@ -1,4 +1,4 @@
-//! What it costs to land and to remove finished work, beside what git needs for the same.
+//! The cost of landing and of removing finished work, beside what git needs for the same.
 
 use std::fs::File;
 use std::io;

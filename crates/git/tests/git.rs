@@ -289,7 +289,7 @@ fn git_is_started_with_a_clean_environment_and_never_asks() {
     );
 }
 
-/// What git says about each entry of an index: hidden, mode, id, stage and path.
+/// Each entry of an index as git lists it: hidden, mode, id, stage and path.
 fn what_git_has_indexed(world: &GitWorld, repo: &Path) -> Vec<IndexEntry> {
     let listed = world.git(repo, ["ls-files", "-z", "-s", "-v"]);
     let records = listed.split(|b| *b == 0).filter(|record| !record.is_empty());

@@ -529,7 +529,7 @@ fn a2_ceilings_stop_the_search() {
     }
 }
 
-/// What `jit init` leaves without git.
+/// The folder that `jit init` leaves without git.
 fn set_up(folder: &Path) {
     fs::create_dir_all(folder.join(".jit")).expect("folder");
     fs::write(folder.join(".jit/config.toml"), "").expect("file");

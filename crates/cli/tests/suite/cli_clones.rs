@@ -289,7 +289,7 @@ fn a3_a_reading_command_makes_no_place_without_git() {
     }
     let who = world.jit_in(&top, ["whoami", "--json"]).ok().json();
     assert!(who["worktree_id"].is_null(), "{who}");
-    // What earlier versions left captures nothing, and is no place itself.
+    // A folder that an earlier version left captures nothing, and is no place itself.
     fs::create_dir(top.join(".jit")).expect("a folder");
     fs::write(top.join(".jit/worktree.json"), "{}").expect("a file");
     for folder in [&top, &below] {

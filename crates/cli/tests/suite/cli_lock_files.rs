@@ -7,6 +7,9 @@ use std::time::{Duration, SystemTime};
 use jit_testkit::world::{Ran, World};
 use serde_json::{Value, json};
 
+use crate::process_disk::may_be_another;
+use crate::rescue_cleanup::give;
+
 const JIT: &str = env!("CARGO_BIN_EXE_jit");
 const FAR: &str = "2999-01-01T00:00:00Z";
 
@@ -173,10 +176,7 @@ fn b14_a_malformed_file_in_the_place_of_the_holders_frees_the_activity() {
 fn b14_a_file_that_jit_may_not_read_holds_its_activity_and_nothing_else() {
     use std::os::unix::fs::PermissionsExt as _;
     let way = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
-    let mut may = std::process::Command::new(way[0]);
-    may.args(&way[1..]).args([JIT, "--version"]);
-    if !may.output().is_ok_and(|output| output.status.success()) {
-        jit_testkit::world::tools::say("left out: only root can act as another user");
+    if !may_be_another() {
         return;
     }
     let world = planned();
@@ -201,15 +201,6 @@ fn b14_a_file_that_jit_may_not_read_holds_its_activity_and_nothing_else() {
     );
     fs::remove_file(lock_file(&world)).expect("removed");
     let _ = by_user("agent:a", &["claim", "acquire", "WI-001-A1"]).ok();
-}
-
-fn give(path: &std::path::Path, user: u32) {
-    std::os::unix::fs::lchown(path, Some(user), Some(user)).expect("we are root");
-    if path.symlink_metadata().expect("meta").is_dir() {
-        for entry in fs::read_dir(path).expect("a folder").flatten() {
-            give(&entry.path(), user);
-        }
-    }
 }
 
 #[test]

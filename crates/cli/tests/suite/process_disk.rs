@@ -247,7 +247,7 @@ fn l2_units_can_be_made_in_a_repository_that_is_allowed() {
 }
 
 /// Whether we may act as somebody else.
-fn may_be_another() -> bool {
+pub(crate) fn may_be_another() -> bool {
     let may = Command::new("setpriv")
         .args([
             "--reuid=65534",
